@@ -1333,7 +1333,12 @@ typedef enum libi_event_kind {
    * The launch waits for resources, as a resource manager says: see text. That time does not
    * count towards the deadline of the launch.
    */
-  LIBI_EVENT_WAITING = 9
+  LIBI_EVENT_WAITING = 9,
+  /**
+   * A resource manager ends the processes of a session that is up, because its job or its step was
+   * cancelled or has no time left: see text. The ends of members are reported as always.
+   */
+  LIBI_EVENT_REVOKED = 10
 } libi_event_kind;
 
 /** The content of an event. Strings, bytes and the failure belong to the event. Since 0.1. */

@@ -69,6 +69,9 @@ pub enum libi_event_kind {
     /// The launch waits for resources, as a resource manager says: see text. That time does not
     /// count towards the deadline of the launch.
     LIBI_EVENT_WAITING = 9,
+    /// A resource manager ends the processes of a session that is up, because its job or its step was
+    /// cancelled or has no time left: see text. The ends of members are reported as always.
+    LIBI_EVENT_REVOKED = 10,
 }
 
 /// The content of an event. Strings, bytes and the failure belong to the event. Since 0.1.
@@ -142,6 +145,7 @@ impl EventView {
             Event::Done { .. } => libi_event_kind::LIBI_EVENT_DONE,
             Event::OutputFailed { .. } => libi_event_kind::LIBI_EVENT_OUTPUT_FAILED,
             Event::Waiting { .. } => libi_event_kind::LIBI_EVENT_WAITING,
+            Event::Revoked { .. } => libi_event_kind::LIBI_EVENT_REVOKED,
             _ => libi_event_kind::LIBI_EVENT_OTHER,
         };
         info

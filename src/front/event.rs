@@ -25,6 +25,16 @@ pub enum Event {
         /// What the resource manager says.
         reason: String,
     },
+    /// The resource manager ends the processes of a session that is up: its job or its step was
+    /// cancelled or has no time left, or the program that stands for the step was killed. The ends of
+    /// members are reported as always.
+    #[non_exhaustive]
+    Revoked {
+        /// The session.
+        session: SessionId,
+        /// What the resource manager says.
+        reason: String,
+    },
     /// The session is up, and its [report](super::Session::report) is available.
     #[non_exhaustive]
     Up {
@@ -113,6 +123,7 @@ impl Event {
     pub fn session(&self) -> SessionId {
         match self {
             Self::Waiting { session, .. }
+            | Self::Revoked { session, .. }
             | Self::Up { session }
             | Self::GivenUp { session }
             | Self::Output { session, .. }
@@ -129,6 +140,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Waiting { reason, .. } => write!(f, "waiting for resources: {reason}"),
+            Self::Revoked { reason, .. } => write!(f, "revoked: {reason}"),
             Self::Up { session } => write!(f, "{session} is up"),
             Self::GivenUp { session } => write!(f, "{session} was given up"),
             Self::Output { rank, stream, bytes, .. } => {

@@ -240,6 +240,7 @@ impl EngineSink for FrontSink {
                 }
             }
             Notice::Waiting(reason) => events.push_back((number, Event::Waiting { session, reason })),
+            Notice::Revoked(reason) => events.push_back((number, Event::Revoked { session, reason })),
             Notice::Up | Notice::GivenUp => {
                 let up = notice == Notice::Up;
                 let (took, reason) = (status.since(now), status.reason.clone());

@@ -19,6 +19,7 @@ pub(super) fn document(
     document.insert("exit_status".to_owned(), status.into());
     document.insert("signal".to_owned(), outcome.signal.map(|signal| signal as i32).into());
     document.insert("time_limit_expired".to_owned(), outcome.timed_out.into());
+    document.insert("revoked".to_owned(), outcome.revoked.as_deref().into());
     document.insert("output_error".to_owned(), outcome.output_error.as_deref().into());
     if let Some(report) = report {
         document.insert("up".to_owned(), report.is_up().into());

@@ -27,6 +27,8 @@ pub(super) struct Outcome {
     pub(super) exits: Vec<Option<Exit>>,
     /// Hosts that were lost after the session was up, with the causes.
     pub(super) lost_hosts: Vec<(String, String)>,
+    /// Why a resource manager has ended the session, if it has.
+    pub(super) revoked: Option<String>,
     /// Ranks that no longer belong to the session.
     gone: Ranks,
     /// Whether the session was given up before it was up.
@@ -138,6 +140,10 @@ impl<'a> Monitor<'a> {
             Event::Waiting { .. } => {
                 self.message(&event.to_string());
                 self.patient_until = None;
+            }
+            Event::Revoked { ref reason, .. } if !self.terminating => {
+                self.message(&event.to_string());
+                self.outcome.revoked.get_or_insert_with(|| reason.clone());
             }
             Event::Up { .. } => {
                 self.time_limit_at = self.arguments.time_limit.map(|limit| Instant::now() + limit);

@@ -278,6 +278,12 @@ pub trait BulkMethod {
         StarterLine::Other
     }
 
+    /// Of the lines that the starter has printed, the one by which it says that all its programs are
+    /// being ended, where no line has [said why](StarterLine::Refused).
+    fn says_it_ends_all<'a>(&self, _printed: &'a str) -> Option<&'a str> {
+        None
+    }
+
     /// How the programs ended whose end was not reported, if the exit of the starter tells.
     fn unnamed_exit(&self, _starter: Exit) -> Option<Exit> {
         None

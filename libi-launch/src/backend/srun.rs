@@ -225,6 +225,12 @@ impl BulkMethod for Srun {
         }
     }
 
+    /// The line of `slurmstepd` is lost if `srun` ends first.
+    fn says_it_ends_all<'a>(&self, printed: &'a str) -> Option<&'a str> {
+        let ends = |line: &&str| line.contains("Job step aborted: ") || line.contains(" Complete ");
+        printed.lines().find(|line| line.starts_with("srun: ") && ends(line))
+    }
+
     fn unnamed_exit(&self, starter: Exit) -> Option<Exit> {
         (starter == Exit::Code(0)).then_some(starter)
     }

@@ -193,6 +193,9 @@ pub enum Notice {
     Output(Rank, Stream, Vec<u8>),
     /// To the front end: a start waits for resources, as its process says in these words.
     Waiting(String),
+    /// To the front end: what has started the session is ending it, as its process says, or that
+    /// process was killed.
+    Revoked(String),
     /// The session is up: all members that belong to it have joined.
     Up,
     /// To the front end: the session cannot come up, and is being ended.

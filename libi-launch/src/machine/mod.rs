@@ -83,6 +83,7 @@
 //! | `StarterWaits` | start table, front end | the time in the queue is not counted; `Waiting` |
 //! | `StarterProceeds` | start table, front end | time counts again |
 //! | `StarterRefused` | start table | kept as the reason why no such start succeeds; no other is made |
+//! | | front end | `Revoked`, if the session is up |
 //! | `StarterExited` | start table | hosts that have not arrived fail |
 //! | `Arrived` | start table, relays | `Admit` or `Redirect`, if a child of the start awaits it; else `Refuse` |
 //! | `Left` | relays | the arrival is not answered |

@@ -10,8 +10,12 @@
 //! | state of a starter | the last child is gone | the starter ends | the deadline passes |
 //! |---|---|---|---|
 //! | `Running` | `Asked`: SIGTERM | gone; children that have not arrived fail | |
+//! | | `Finishing`, if it has ended by itself | | |
+//! | `Finishing` | | gone | `Asked`: SIGTERM |
 //! | `Asked` | | gone | `Killed`: SIGKILL |
 //! | `Killed` | | gone | gone |
+//!
+//! A starter ends by itself when all that it has started has ended, and may then print why.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -77,6 +81,7 @@ struct Starter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StarterState {
     Running,
+    Finishing,
     Asked,
     Killed,
 }
@@ -202,9 +207,15 @@ impl StartTable {
         }
     }
 
-    /// A child is gone. Returns what is to be done about its starter: it has the time until
-    /// `deadline` to end.
-    pub(super) fn child_gone(&mut self, id: StartId, child: LinkId, deadline: Instant) -> StarterStep {
+    /// A child is gone, `by_itself` if this node has not ended it. Returns what is to be done about
+    /// its starter: it has the time until `deadline` to end.
+    pub(super) fn child_gone(
+        &mut self,
+        id: StartId,
+        child: LinkId,
+        by_itself: bool,
+        deadline: Instant,
+    ) -> StarterStep {
         self.single.remove(&id);
         let Some(start) = self.bulk.get_mut(&id) else { return StarterStep::Nothing };
         start.children.remove(&child);
@@ -219,9 +230,13 @@ impl StartTable {
         if starter.state != StarterState::Running {
             return StarterStep::Nothing;
         }
-        (starter.state, starter.deadline) = (StarterState::Asked, deadline);
+        let (state, step) = match by_itself {
+            true => (StarterState::Finishing, StarterStep::Nothing),
+            false => (StarterState::Asked, StarterStep::Ask),
+        };
+        (starter.state, starter.deadline) = (state, deadline);
         self.deadlines.insert((deadline, id));
-        StarterStep::Ask
+        step
     }
 
     /// Keeps what a starter prints as evidence.
@@ -271,11 +286,24 @@ impl StartTable {
         self.bulk.values().any(|start| start.waits.is_some() && !start.awaited.is_empty())
     }
 
+    /// Whether the starter runs, and was not asked to end.
+    pub(super) fn is_running(&self, id: StartId) -> bool {
+        let starter = self.bulk.get(&id).and_then(|start| start.starter.as_ref());
+        starter.is_some_and(|it| matches!(it.state, StarterState::Running | StarterState::Finishing))
+    }
+
+    /// Whether a starter whose children have all ended by themselves has not ended yet.
+    pub(super) fn is_any_finishing(&self) -> bool {
+        let starters = self.bulk.values().filter_map(|start| start.starter.as_ref());
+        starters.into_iter().any(|starter| starter.state == StarterState::Finishing)
+    }
+
     /// No start like this one can succeed. Where a host was named that could not be started, the
-    /// starter may have ended this start for that.
+    /// starter may have ended this start for that; and it does so where it was asked to.
     pub(super) fn refused(&mut self, id: StartId, why: &[u8]) {
+        let is_running = self.is_running(id);
         let Some(start) = self.bulk.get_mut(&id) else { return };
-        if start.may_end_until.is_some() {
+        if start.may_end_until.is_some() || !is_running {
             return self.printed(id, why);
         }
         let why = String::from_utf8_lossy(why).trim_end().to_owned();
@@ -352,10 +380,14 @@ impl StartTable {
             self.starter_gone(id);
             return Some((id, StarterStep::Nothing));
         }
-        (starter.state, starter.deadline) = (StarterState::Killed, now + grace);
+        let (state, step) = match starter.state {
+            StarterState::Finishing => (StarterState::Asked, StarterStep::Ask),
+            _ => (StarterState::Killed, StarterStep::Kill),
+        };
+        (starter.state, starter.deadline) = (state, now + grace);
         self.deadlines.remove(&(at, id));
         self.deadlines.insert((now + grace, id));
-        Some((id, StarterStep::Kill))
+        Some((id, step))
     }
 }
 

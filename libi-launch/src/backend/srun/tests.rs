@@ -100,6 +100,30 @@ fn lines_of_srun_tell_what_became_of_hosts() {
 }
 
 #[test]
+fn the_end_of_all_tasks_is_recognised_without_the_reason() {
+    let says = |printed: &'static str| Srun::new().says_it_ends_all(printed);
+    let aborted = "srun: Job step aborted: Waiting up to 7 seconds for job step to finish.";
+    assert_eq!(
+        says("srun: Job step aborted: Waiting up to 7 seconds for job step to finish.\n"),
+        Some(aborted)
+    );
+    assert_eq!(
+        says("x\nsrun: Complete StepId=1.0+0 received\n"),
+        Some("srun: Complete StepId=1.0+0 received")
+    );
+    assert_eq!(says("srun: error: task 0: something\n Complete \n"), None);
+}
+
+#[test]
+fn a_task_that_the_kernel_kills_for_lack_of_memory_has_the_line_of_its_daemon() {
+    let hosts = names(&[host("n3", None, None), host("n1", None, None)]);
+    let line =
+        b"1: slurmstepd-n1: error: Detected 1 oom-kill event(s) in StepId=7.0. Some of your processes may \
+        have been killed by the cgroup out-of-memory handler.\n";
+    assert_eq!(Srun::new().read_line(&hosts, line), StarterLine::Printed("n1", &line[3..]));
+}
+
+#[test]
 fn messages_of_progress_are_no_evidence() {
     for line in [
         "defined options",

@@ -80,6 +80,9 @@ impl Node {
             let notices = front.record(report, instead, blocks, self.stage, now);
             out.extend(notices.into_iter().map(Effect::Notify));
         }
+        if self.stage.is_up() && self.starts.is_any_finishing() {
+            return; // it may say why its hosts have ended, which is to be reported before the end
+        }
         let fates = self.fates();
         let Role::FrontEnd(front) = &mut self.role else { return };
         match front.next_step(self.stage, fates, &self.options.rules, now) {

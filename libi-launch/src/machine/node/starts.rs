@@ -21,6 +21,7 @@
 //! | no such start can succeed | hosts that have not arrived fail, and none is launched again |
 //! | no host has arrived, nothing explains it, and the starter ends | it is divided in two |
 //! | the last host of the start is gone | the starter is asked to end, and killed if it does not |
+//! | it has ended by itself | the starter has time to say why, before `Done` |
 //!
 //! The link, not the starter, tells whether a host that has arrived is alive: what the starter reports
 //! may be the end of a second process there, which was refused.
@@ -189,6 +190,16 @@ impl Node {
     pub(super) fn starter_proceeds(&mut self, start: StartId, now: Instant) {
         if self.starts.set_waiting(start, false, now).is_some() {
             self.set_awaited_deadlines(start, now + self.options.rules.hello_timeout, now);
+        }
+    }
+
+    /// No such start can succeed: what a starter says of the end of its job. A session that is up
+    /// is told.
+    pub(super) fn starter_refused(&mut self, start: StartId, why: &[u8], out: &mut Vec<Effect>) {
+        self.starts.refused(start, why);
+        if self.is_front() && self.stage.is_up() && self.starts.is_running(start) {
+            let why = String::from_utf8_lossy(why).trim_end().to_owned();
+            out.push(Effect::Notify(Notice::Revoked(why)));
         }
     }
 
@@ -374,11 +385,28 @@ impl Node {
         }
     }
 
+    /// A session that is up is told why its starter ends, if its hosts have not simply ended.
+    fn says_why_it_ends(&self, start: StartId, exit: Exit, out: &mut Vec<Effect>) {
+        if !self.stage.is_up() || !self.starts.is_running(start) {
+            return;
+        }
+        let method = self.options.launch_method();
+        let tail = self.starts.tail(start);
+        let tail = String::from_utf8_lossy(&tail);
+        let why = match exit {
+            Exit::Signal(_) => Some(format!("{method} {exit}")),
+            _ if self.starts.why_refused(start).is_some() => None,
+            _ => method.bulk().and_then(|bulk| bulk.says_it_ends_all(&tail)).map(str::to_owned),
+        };
+        out.extend(why.map(|why| Effect::Notify(Notice::Revoked(why))));
+    }
+
     /// The starter has ended. Hosts that have not arrived will not arrive, and no further end of a
     /// host is reported.
     pub(super) fn starter_exited(&mut self, start: StartId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
         self.started(start, now);
         let refused = self.starts.why_refused(start);
+        self.says_why_it_ends(start, exit, out);
         self.starts.starter_gone(start);
         if self.divide(start, now, out) {
             return;
@@ -432,7 +460,8 @@ impl Node {
             self.started(start, now);
         }
         let by = now + self.options.rules.kill_grace;
-        if self.starts.child_gone(start, link, by) == StarterStep::Ask {
+        let by_itself = self.stage.is_up() && !child.was_forced() && !child.is_detached();
+        if self.starts.child_gone(start, link, by_itself, by) == StarterStep::Ask {
             out.push(Effect::EndStarter(start, TERMINATE));
         }
     }
@@ -446,9 +475,12 @@ impl Node {
             self.host_left(host, Exit::Unknown, now);
         }
         while let Some((start, step)) = self.starts.expire(now, self.options.rules.kill_grace) {
-            if step == StarterStep::Kill {
-                out.push(Effect::EndStarter(start, KILL));
-            }
+            let signal = match step {
+                StarterStep::Nothing => continue,
+                StarterStep::Ask => TERMINATE,
+                StarterStep::Kill => KILL,
+            };
+            out.push(Effect::EndStarter(start, signal));
         }
     }
 }

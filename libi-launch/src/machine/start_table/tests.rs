@@ -20,11 +20,11 @@ fn bulk() -> (StartTable, StartId) {
 #[test]
 fn a_starter_is_asked_to_end_when_its_last_child_is_gone() {
     let (mut table, id) = bulk();
-    assert_eq!(table.child_gone(id, LinkId(1), at(2)), StarterStep::Nothing);
+    assert_eq!(table.child_gone(id, LinkId(1), false, at(2)), StarterStep::Nothing);
     assert_eq!((table.children(id), table.in_flight()), (vec![LinkId(2)], 1));
     table.arrived(id, LinkId(2));
     assert_eq!(table.in_flight(), 0);
-    assert_eq!(table.child_gone(id, LinkId(2), at(2)), StarterStep::Ask);
+    assert_eq!(table.child_gone(id, LinkId(2), false, at(2)), StarterStep::Ask);
     assert!(!table.is_empty());
     table.starter_gone(id);
     assert!(table.is_empty());
@@ -34,7 +34,7 @@ fn a_starter_is_asked_to_end_when_its_last_child_is_gone() {
 fn a_starter_that_does_not_end_is_killed_and_then_forgotten() {
     let (mut table, id) = bulk();
     assert_eq!(table.next_deadline(), None);
-    let steps = [1, 2].map(|link| table.child_gone(id, LinkId(link), at(2)));
+    let steps = [1, 2].map(|link| table.child_gone(id, LinkId(link), false, at(2)));
     assert_eq!(steps, [StarterStep::Nothing, StarterStep::Ask]);
     assert_eq!((table.next_deadline(), table.expire(at(1), GRACE)), (Some(at(2)), None));
     assert_eq!(table.expire(at(2), GRACE), Some((id, StarterStep::Kill)));
@@ -44,12 +44,33 @@ fn a_starter_that_does_not_end_is_killed_and_then_forgotten() {
 }
 
 #[test]
+fn a_starter_whose_children_have_ended_by_themselves_has_time_to_say_why() {
+    let (mut table, id) = bulk();
+    let steps = [1, 2].map(|link| table.child_gone(id, LinkId(link), true, at(2)));
+    assert_eq!(steps, [StarterStep::Nothing; 2]);
+    assert!(table.is_any_finishing() && table.is_running(id));
+    table.refused(id, b"cancelled");
+    assert_eq!(table.why_refused(id).as_deref(), Some("cancelled"));
+    assert_eq!(table.expire(at(2), GRACE), Some((id, StarterStep::Ask)));
+    assert!(!table.is_any_finishing() && !table.is_running(id));
+    assert_eq!(table.expire(at(4), GRACE), Some((id, StarterStep::Kill)));
+}
+
+#[test]
+fn what_a_starter_says_that_was_asked_to_end_explains_nothing() {
+    let (mut table, id) = bulk();
+    _ = [1, 2].map(|link| table.child_gone(id, LinkId(link), false, at(2)));
+    table.refused(id, b"cancelled");
+    assert_eq!((table.why_refused(id), table.why_all_refused()), (None, None));
+}
+
+#[test]
 fn a_start_outlives_its_starter_while_it_has_children() {
     let (mut table, id) = bulk();
     table.starter_gone(id);
     assert!(!table.is_empty());
     for link in [1, 2] {
-        assert_eq!(table.child_gone(id, LinkId(link), at(2)), StarterStep::Nothing);
+        assert_eq!(table.child_gone(id, LinkId(link), false, at(2)), StarterStep::Nothing);
     }
     assert!(table.is_empty());
 }
@@ -65,7 +86,7 @@ fn the_start_of_one_process_is_over_once_it_is_carried_out() {
     assert_eq!((table.finish(StartId(9)), table.finish(id)), (None, Some(at(1))));
     assert_eq!(table.children(id), []);
     assert_eq!((table.finish(id), table.is_starting()), (None, false));
-    assert_eq!(table.child_gone(id, LinkId(1), at(2)), StarterStep::Nothing);
+    assert_eq!(table.child_gone(id, LinkId(1), false, at(2)), StarterStep::Nothing);
     assert!(table.is_empty());
 }
 
@@ -84,7 +105,7 @@ fn a_start_is_not_divided_if_its_failure_is_explained() {
         match case {
             0 => table.refused(id, b"srun: error: Invalid account\n"),
             1 => table.arrived(id, LinkId(1)),
-            2 => _ = table.child_gone(id, LinkId(1), at(2)),
+            2 => _ = table.child_gone(id, LinkId(1), false, at(2)),
             _ => table.divisions = 0,
         }
         table.starter_gone(id);
@@ -159,7 +180,7 @@ fn a_start_waits_only_while_hosts_wait_with_it() {
     assert_eq!(table.set_waiting(id, true, at(1)), Some(Duration::ZERO));
     assert!(table.is_waiting() && table.waits(id));
     for link in [1, 2] {
-        table.child_gone(id, LinkId(link), at(2));
+        table.child_gone(id, LinkId(link), false, at(2));
     }
     assert!(!table.is_waiting() && table.waits(id), "its starter lives");
 }
