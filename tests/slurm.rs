@@ -5,18 +5,28 @@
 //! The nodes `s0001`, `s0002` … are those of `libi-testkit/labs/slurm`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "slurm/cancelled.rs"]
+mod cancelled;
 #[path = "slurm/doctor.rs"]
 mod doctor;
 #[path = "slurm/jobs.rs"]
 mod jobs;
+#[path = "slurm/kills.rs"]
+mod kills;
 #[path = "slurm/laboratory.rs"]
 mod laboratory;
+#[path = "slurm/likeness.rs"]
+mod likeness;
+#[path = "slurm/losses.rs"]
+mod losses;
 #[path = "slurm/nodes.rs"]
 mod nodes;
 #[path = "slurm/placing.rs"]
 mod placing;
 #[path = "slurm/refusals.rs"]
 mod refusals;
+#[path = "slurm/running.rs"]
+mod running;
 #[path = "slurm/talking.rs"]
 mod talking;
 #[path = "slurm/verdicts.rs"]

@@ -41,13 +41,33 @@ impl<'a> Launch<'a> {
     /// Launches it, and does this meanwhile. Gives the report, which has to come within this time,
     /// and whether the session is up. Then it is ended, and no step and no process is left.
     pub(crate) fn report(self, within: Duration, meanwhile: impl FnOnce()) -> (Arc<LaunchReport>, bool) {
+        let lab = self.lab;
+        let report = self.disturbed_beside(within, |_| meanwhile());
+        lab.nothing_runs();
+        let is_up = report.is_up();
+        (report, is_up)
+    }
+
+    /// The same, with something that depends on the launch.
+    pub(crate) fn disturbed(self, within: Duration, meanwhile: impl FnOnce(&Marked)) -> Arc<LaunchReport> {
+        let lab = self.lab;
+        let report = self.disturbed_beside(within, meanwhile);
+        lab.nothing_runs();
+        report
+    }
+
+    /// The same, beside another session.
+    pub(crate) fn disturbed_beside(
+        self,
+        within: Duration,
+        meanwhile: impl FnOnce(&Marked),
+    ) -> Arc<LaunchReport> {
         let front = FrontEnd::new().unwrap();
         let began = Instant::now();
         let session = front.start(&self.distribution, &self.options).unwrap();
-        meanwhile();
-        let (report, is_up) = match session.wait_up(TIMEOUT) {
-            Ok(report) => (report, true),
-            Err(Error::NotLaunched(report)) => (report, false),
+        meanwhile(&self.mark);
+        let report = match session.wait_up(TIMEOUT) {
+            Ok(report) | Err(Error::NotLaunched(report)) => report,
             Err(error) => panic!("{error}"),
         };
         let took = began.elapsed();
@@ -55,8 +75,7 @@ impl<'a> Launch<'a> {
         assert!(took < within, "{took:?} for: {report}");
         drop((session, front));
         self.mark.nothing_is_left();
-        self.lab.nothing_runs();
-        (report, is_up)
+        report
     }
 
     /// It fails.

@@ -110,6 +110,37 @@ impl Slurm {
         Output { stdout: fs::read(out).unwrap_or_default(), ..output }
     }
 
+    /// Submits a script as a batch job with these options, and does not wait for it. Gives the
+    /// number of the job.
+    pub fn submit(&self, options: &[&str], script: &str) -> String {
+        let (file, out) = (self.path("script"), self.path("script.out"));
+        let _ = fs::remove_file(&out); // there may be none
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let words = [&["--parsable", "--output", &out], options, &[&file]].concat();
+        self.ask("sbatch", &words).trim().to_owned()
+    }
+
+    /// What the script has printed up to now.
+    pub fn printed_by_script(&self) -> String {
+        let printed = fs::read(self.path("script.out")).unwrap_or_default();
+        String::from_utf8_lossy(&printed).into_owned()
+    }
+
+    /// A batch job ends, and waits to be run again.
+    pub fn requeue(&self, job: &str) {
+        self.ask("scontrol", &["requeue", job]);
+    }
+
+    /// A job that waits for its time waits no longer.
+    pub fn start_time_is_now(&self, job: &str) {
+        self.ask("scontrol", &["update", &format!("jobid={job}"), "starttime=now"]);
+    }
+
+    /// A job that runs is at its time limit.
+    pub fn end_time_is_now(&self, job: &str) {
+        self.ask("scontrol", &["update", &format!("jobid={job}"), "endtime=now"]);
+    }
+
     /// Has a program of Slurm do something that cannot fail; gives what it prints.
     fn ask(&self, program: &str, words: &[&str]) -> String {
         let done = self.command(program).args(words).output().unwrap();
@@ -226,6 +257,21 @@ impl Slurm {
             assert!(Instant::now() < deadline, "left after {ENDING:?}: {left:#?}");
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Files that slurmds keep for steps and jobs that run.
+    pub fn step_files(&self) -> Vec<String> {
+        let names = |directory: &str| -> Vec<String> {
+            let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+        };
+        let spool = self.path("spool");
+        let of_node = |node: &String| {
+            // Sockets are called `s0001_7.0`, directories of batch jobs `job00007`.
+            let is_of_step = |file: &String| file.starts_with(&format!("{node}_")) || file.starts_with("job");
+            names(&format!("{spool}/{node}")).into_iter().filter(is_of_step).collect::<Vec<_>>()
+        };
+        names(&spool).iter().flat_map(of_node).collect()
     }
 
     /// The process of a node's slurmd.

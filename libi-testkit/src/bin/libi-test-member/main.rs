@@ -13,6 +13,7 @@
 //! flood:BYTES      prints so many bytes in lines of 100
 //! count:N          prints N lines, each with its rank and a number from 0 on
 //! env:NAME         prints the value of a variable
+//! environment      prints all variables, sorted, one a line
 //! cwd              prints its working directory
 //! limits           prints its umask and its soft limit of open files
 //! read             prints how many bytes it could read from its standard input
@@ -94,6 +95,12 @@ fn obey(word: &str, member: &mut Option<Member>) {
             (0..number()).for_each(|line| writeln!(out, "{rank} {line}").unwrap());
         }
         "env" => println!("{}", std::env::var(rest).unwrap_or_default()),
+        "environment" => {
+            let mut all: Vec<String> =
+                std::env::vars().map(|(name, value)| format!("{name}={value}")).collect();
+            all.sort_unstable();
+            all.iter().for_each(|variable| println!("{variable}"));
+        }
         "cwd" => println!("{}", std::env::current_dir().unwrap().display()),
         "limits" => {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();

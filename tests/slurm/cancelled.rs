@@ -1,0 +1,147 @@
+//! Jobs and steps that end before their time, by `scancel`, at their time limit or requeued:
+//! launches and sessions end with Slurm's own words, and nothing is left.
+
+use std::time::Duration;
+
+use libi::Rules;
+
+use crate::TIMEOUT;
+use crate::jobs::{Place, run_inside};
+use crate::running::{Running, SOON, all_are_named, all_have_started, job};
+use crate::verdicts::{HOSTS, Launch, says};
+use libi_testkit::labs::{Slurm, within};
+use libi_testkit::programs;
+
+/// The nodes of [`HOSTS`].
+const NODES: [&str; 4] = ["s0001", "s0002", "s0003", "s0004"];
+/// slurmctld looks for jobs at their time limit each half minute.
+const TIME_LIMITS: Duration = Duration::from_secs(45);
+
+/// A launch whose programs run and do not join.
+fn stuck<'a>(lab: &'a Slurm, hosts: &str) -> Launch<'a> {
+    Launch::of(lab, hosts, &["wait"])
+}
+
+/// What Slurm says of a step that has ended in this way.
+fn words(job: &str, node: &str) -> String {
+    format!("slurmstepd-{node}: error: *** STEP {job}.0 ON {node} CANCELLED AT ")
+}
+
+/// The session was told by Slurm that this job has ended.
+fn is_revoked(lines: &[String], job: &str) {
+    let words =
+        [words(job, "s0001"), format!("srun: Complete StepId={job}.0"), "srun: Job step aborted".to_owned()];
+    let said = |words: &String| lines.iter().any(|line| line.starts_with(&format!("revoked: {words}")));
+    // srun may end before it has printed the first of them.
+    assert!(words.iter().any(said), "none of {words:#?} in {lines:#?}");
+}
+
+#[test]
+fn a_session_whose_job_or_step_is_cancelled_ends_with_the_words_of_slurm() {
+    let Some(lab) = Slurm::up() else { return };
+    for step in ["", ".0"] {
+        let running = Running::on(&lab, HOSTS);
+        let job = job(&lab);
+        lab.cancel(&format!("{job}{step}"));
+        let lines = running.ends(SOON);
+        is_revoked(&lines, &job);
+        all_are_named(&lines, &NODES);
+        lab.nothing_is_left();
+    }
+}
+
+#[test]
+fn a_launch_whose_job_or_step_is_cancelled_fails_with_the_words_of_slurm() {
+    let Some(lab) = Slurm::up() else { return };
+    for step in ["", ".0"] {
+        let (launch, mut cancelled) = (stuck(&lab, HOSTS), String::new());
+        let report = launch.disturbed(SOON, |mark| {
+            all_have_started(mark, NODES.len());
+            cancelled = job(&lab);
+            lab.cancel(&format!("{cancelled}{step}"));
+        });
+        assert!(!report.is_up(), "{report}");
+        says(&report, "s0001", &[&words(&cancelled, "s0001")]);
+        assert_eq!(report.failed().count(), NODES.len(), "{report}");
+        lab.nothing_is_left();
+    }
+}
+
+/// One session is up at the time limit of its job, and one is not.
+#[test]
+fn at_the_time_limit_of_its_job_a_session_ends_and_a_launch_fails_with_the_words_of_slurm() {
+    let Some(lab) = Slurm::up() else { return };
+    let running = Running::on(&lab, HOSTS);
+    let first = job(&lab);
+    let rules = Rules { hello_timeout: TIME_LIMITS, ..Rules::default() };
+    let stuck = stuck(&lab, "s[0005-0006]").with(|options| options.rules(rules));
+    let report = stuck.disturbed_beside(TIME_LIMITS, |mark| {
+        all_have_started(mark, 2);
+        for job in lab.jobs() {
+            lab.end_time_is_now(job.split(' ').next().unwrap());
+        }
+    });
+    assert!(!report.is_up(), "{report}");
+    says(&report, "s0005", &["slurmstepd-s0005: error: *** STEP ", " DUE TO TIME LIMIT ***"]);
+    let lines = running.ends(TIME_LIMITS);
+    is_revoked(&lines, &first);
+    assert!(lines.iter().any(|line| line.ends_with(" DUE TO TIME LIMIT ***")), "{lines:#?}");
+    all_are_named(&lines, &NODES);
+    lab.nothing_is_left();
+}
+
+#[test]
+#[ignore = "is played for another test, inside a job"]
+fn plays_a_front_end_whose_job_is_cancelled() {
+    let lab = Slurm::of_another_process();
+    let running = Running::on(&lab, HOSTS);
+    let job = std::env::var("SLURM_JOB_ID").unwrap();
+    lab.cancel(&job);
+    let lines = running.ends(SOON);
+    is_revoked(&lines, &job);
+    all_are_named(&lines, &NODES);
+}
+
+#[test]
+fn a_front_end_in_salloc_hears_that_its_job_is_cancelled() {
+    let Some(lab) = Slurm::up() else { return };
+    run_inside(&lab, Place::Salloc, &["-N", "4"], "cancelled::plays_a_front_end_whose_job_is_cancelled");
+}
+
+/// Submits a batch job in which `libi run` launches members, and waits until they are up; gives its
+/// number.
+fn submit(lab: &Slurm, up: &str) -> String {
+    let words = format!("join talk:barrier only:0:touch:{up} wait");
+    let script = format!("exec {} run {} {words}", programs::libi(), lab.member());
+    lab.submit(&["-N", "4", "--requeue", "--open-mode=append"], &script)
+}
+
+fn is_up(up: &str) {
+    within(TIMEOUT, "the session is up", || std::fs::remove_file(up).is_ok());
+}
+
+#[test]
+fn a_batch_job_that_is_cancelled_or_requeued_takes_its_session_along() {
+    let Some(lab) = Slurm::up() else { return };
+    let up = lab.path("up");
+    let job = submit(&lab, &up);
+    is_up(&up);
+    lab.requeue(&job);
+    lab.nothing_runs();
+    println!("requeued: {}", lab.printed_by_script());
+    let is = |state: &str| lab.jobs().iter().any(|it| it.starts_with(&format!("{job} {state} ")));
+    within(TIMEOUT, "it runs again", || {
+        // Otherwise it would wait for two minutes from the end of its first run.
+        if is("PENDING") {
+            lab.start_time_is_now(&job);
+        }
+        is("RUNNING")
+    });
+    is_up(&up);
+    lab.cancel(&job);
+    lab.nothing_is_left();
+    let said = lab.printed_by_script();
+    println!("cancelled: {said}");
+    assert!(said.contains("libi: SIGTERM: terminating the session"), "{said}");
+    assert!(said.contains("*** JOB") && said.contains("DUE TO JOB REQUEUE ***"), "{said}");
+}
