@@ -111,6 +111,8 @@ struct RelayedStart {
     /// Children that are to become relays and do not listen yet.
     asked: BTreeSet<LinkId>,
     listening: BTreeMap<LinkId, Relay>,
+    /// Those, by the number of hosts below them.
+    fewest: BTreeSet<(usize, LinkId)>,
     /// Arrivals that wait, with the links that they should become.
     held: VecDeque<(ArrivalId, LinkId)>,
     held_until: Option<Instant>,
@@ -119,7 +121,8 @@ struct RelayedStart {
 #[derive(Debug)]
 struct Relay {
     addresses: Vec<SocketAddr>,
-    below: BTreeSet<HostIndex>,
+    /// How many hosts are below it.
+    below: usize,
     /// Whether a host has joined through it.
     was_reached: bool,
 }
@@ -130,19 +133,38 @@ impl RelayedStart {
             self.asked.insert(child);
             return Placement::Admitted;
         }
-        let fewest = self.listening.iter().min_by_key(|(_, relay)| relay.below.len());
-        match fewest {
-            Some((&link, relay)) if relay.below.len() < self.room || self.asked.is_empty() => {
-                Placement::Redirected(link)
+        match self.fewest.first() {
+            Some(&(below, relay)) if below < self.room || self.asked.is_empty() => {
+                Placement::Redirected(relay)
             }
             _ if !self.asked.is_empty() => Placement::Held,
             _ => Placement::Admitted,
         }
     }
 
+    /// Whether an arrival would be held.
+    fn holds(&self) -> bool {
+        let is_full = self.fewest.first().is_none_or(|&(below, _)| below >= self.room);
+        is_full && !self.asked.is_empty() && self.asked.len() + self.listening.len() >= self.wanted
+    }
+
     /// No further relays than those that are there are wanted.
     fn make_do(&mut self) {
         self.wanted = self.asked.len() + self.listening.len();
+    }
+
+    /// Changes what is known of a relay.
+    fn change(&mut self, link: LinkId, change: impl FnOnce(&mut Relay)) {
+        let Some(relay) = self.listening.get_mut(&link) else { return };
+        self.fewest.remove(&(relay.below, link));
+        change(relay);
+        self.fewest.insert((relay.below, link));
+    }
+
+    fn remove(&mut self, link: LinkId) {
+        if let Some(relay) = self.listening.remove(&link) {
+            self.fewest.remove(&(relay.below, link));
+        }
     }
 }
 
@@ -187,25 +209,27 @@ impl Relays {
         if addresses.is_empty() {
             start.make_do();
         } else {
-            let relay = Relay { addresses, below: BTreeSet::new(), was_reached: false };
-            start.listening.insert(child, relay);
+            start.listening.insert(child, Relay { addresses, below: 0, was_reached: false });
+            start.fewest.insert((0, child));
         }
     }
 
-    /// Takes the arrivals that wait, to be placed again.
-    pub(super) fn take_held(&mut self, start: StartId) -> VecDeque<(ArrivalId, LinkId)> {
-        let Some(start) = self.starts.get_mut(&start) else { return VecDeque::new() };
-        start.held_until = None;
-        std::mem::take(&mut start.held)
+    /// Takes the next arrival that waits and need not any longer, to be placed again.
+    pub(super) fn next_held(&mut self, start: StartId) -> Option<(ArrivalId, LinkId)> {
+        let start = self.starts.get_mut(&start).filter(|start| !start.holds())?;
+        let next = start.held.pop_front();
+        if start.held.is_empty() {
+            start.held_until = None;
+        }
+        next
     }
 
     /// An arrival was redirected; returns the addresses of its relay.
     pub(super) fn redirect(&mut self, host: HostIndex, below: HostBelow) -> Vec<SocketAddr> {
-        let relays = self.starts.get_mut(&below.start).map(|start| &mut start.listening);
-        let Some(relay) = relays.and_then(|relays| relays.get_mut(&below.relay)) else { return Vec::new() };
-        relay.below.insert(host);
+        let Some(start) = self.starts.get_mut(&below.start) else { return Vec::new() };
+        start.change(below.relay, |relay| relay.below += 1);
         self.hosts.insert(host, below);
-        relay.addresses.clone()
+        start.listening.get(&below.relay).map(|relay| relay.addresses.clone()).unwrap_or_default()
     }
 
     /// The relay of a host, if it has one.
@@ -231,9 +255,8 @@ impl Relays {
     /// A host is not below its relay any more.
     pub(super) fn remove_host(&mut self, host: HostIndex) -> Option<HostBelow> {
         let below = self.hosts.remove(&host)?;
-        let start = self.starts.get_mut(&below.start);
-        if let Some(relay) = start.and_then(|start| start.listening.get_mut(&below.relay)) {
-            relay.below.remove(&host);
+        if let Some(start) = self.starts.get_mut(&below.start) {
+            start.change(below.relay, |relay| relay.below -= 1);
         }
         Some(below)
     }
@@ -244,7 +267,7 @@ impl Relays {
         let Some(start) = self.starts.get_mut(&start) else { return };
         if start.listening.get(&relay).is_some_and(|relay| !relay.was_reached) {
             // The hosts below it are known by `hosts`, and come back as well.
-            start.listening.remove(&relay);
+            start.remove(relay);
             start.make_do();
         }
     }
@@ -259,7 +282,7 @@ impl Relays {
         let place = relayed.held.iter().position(|(_, of)| *of == child);
         let held = place.and_then(|place| relayed.held.remove(place)).map(|(arrival, _)| arrival);
         relayed.asked.remove(&child);
-        relayed.listening.remove(&child);
+        relayed.remove(child);
         let below = self.hosts.iter().filter(|(_, below)| below.relay == child);
         let below: Vec<_> = below.map(|(&host, &below)| (host, below)).collect();
         self.hosts.retain(|_, below| below.relay != child);
@@ -326,6 +349,7 @@ impl Relays {
         let (&id, start) = self.starts.iter_mut().find(|(_, start)| is_due(start))?;
         start.asked.clear();
         start.make_do();
+        start.held_until = None;
         Some(id)
     }
 }

@@ -163,9 +163,7 @@ impl StartTable {
 
     /// The host of this name, if it was redirected to a relay.
     pub(super) fn below_named(&self, id: StartId, name: &str) -> Option<HostIndex> {
-        let below = &self.bulk.get(&id)?.below;
-        let is_named = |(host, _): &(&String, &HostIndex)| names(host, name);
-        below.get(name).or_else(|| below.iter().find(is_named).map(|(_, host)| host)).copied()
+        named(&self.bulk.get(&id)?.below, name).next()
     }
 
     /// A start of a host begins, which delays the next one.
@@ -190,9 +188,10 @@ impl StartTable {
         self.single.get(&id).into_iter().chain(many).copied().collect()
     }
 
-    /// The child of a bulk start on the host of this name.
-    pub(super) fn child_named(&self, id: StartId, host: &str) -> Option<LinkId> {
-        self.bulk.get(&id)?.names.get(host).copied()
+    /// The children of a bulk start on hosts of this name: on the one that has exactly this name
+    /// first.
+    pub(super) fn children_named(&self, id: StartId, host: &str) -> impl Iterator<Item = LinkId> {
+        self.bulk.get(&id).into_iter().flat_map(move |start| named(&start.names, host))
     }
 
     /// How many bulk starts have children whose links are awaited.
@@ -389,6 +388,18 @@ impl StartTable {
         self.deadlines.insert((now + grace, id));
         Some((id, step))
     }
+}
+
+/// What is known under this name, and under the same with or without its domain.
+fn named<T: Copy>(known: &BTreeMap<String, T>, name: &str) -> impl Iterator<Item = T> {
+    let exact = known.get(name).copied();
+    let is_it = |of: &str| names(of, name);
+    let short = name.match_indices('.').map(|(end, _)| &name[..end]).filter(move |short| is_it(short));
+    let short = short.filter_map(|short| known.get(short).copied());
+    let with_dot = format!("{name}.");
+    let longer = known.range(with_dot.clone()..).take_while(move |(long, _)| long.starts_with(&with_dot));
+    let longer = longer.filter(move |(long, _)| is_it(long)).map(|(_, what)| *what);
+    exact.into_iter().chain(short).chain(longer)
 }
 
 #[cfg(test)]

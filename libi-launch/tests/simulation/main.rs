@@ -12,6 +12,7 @@ mod consequences;
 mod denied_logins;
 mod direct;
 mod driver;
+mod many;
 mod scenario;
 mod seeds;
 mod settling;

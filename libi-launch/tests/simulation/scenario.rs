@@ -64,7 +64,7 @@ pub(crate) struct Scenario {
     pub(crate) latency: Duration,
     pub(crate) turns: Turns,
     seq: Duration,
-    rem: Duration,
+    pub(crate) rem: Duration,
     /// The fraction of starts that fail.
     pub(crate) bad: f64,
     pub(crate) policy: Policy,

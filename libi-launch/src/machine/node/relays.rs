@@ -54,7 +54,7 @@ impl Node {
 
     /// Places the arrivals of a start that wait.
     pub(super) fn place_held(&mut self, start: StartId, now: Instant, out: &mut Vec<Effect>) {
-        for (arrival, link) in self.relays.take_held(start) {
+        while let Some((arrival, link)) = self.relays.next_held(start) {
             match self.children.get(link) {
                 Some(child) if child.is_awaited() && !child.is_ending() => {
                     self.place(start, arrival, link, now, out);

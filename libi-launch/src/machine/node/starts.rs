@@ -45,7 +45,7 @@ use crate::machine::child::{Arrival, Child, ChildRole};
 use crate::machine::front_end::Fates;
 use crate::machine::message::ParentMessage;
 use crate::machine::output_relay::Stream;
-use crate::machine::rendezvous::{ArrivalId, Claim, StartTicket, names};
+use crate::machine::rendezvous::{ArrivalId, Claim, StartTicket};
 use crate::machine::start_table::StarterStep;
 
 /// SIGKILL, which has this number on all systems.
@@ -276,7 +276,8 @@ impl Node {
         })
     }
 
-    /// The child of a start that runs on the host of this name, if it fits.
+    /// The child of a start that runs on the host of this name, if it fits. The host may have named
+    /// itself with or without its domain.
     pub(super) fn child_named(
         &self,
         start: StartId,
@@ -284,15 +285,7 @@ impl Node {
         fits: impl Fn(&Child) -> bool,
     ) -> Option<LinkId> {
         let fits = |link: &LinkId| self.children.get(*link).is_some_and(&fits);
-        let is_named = |link: &LinkId| {
-            let host = self.children.get(*link).and_then(Child::host);
-            host.and_then(|host| self.launcher.spec(host)).is_some_and(|spec| names(&spec.name, name))
-        };
-        match self.starts.child_named(start, name) {
-            Some(link) => Some(link).filter(fits),
-            // The host may have named itself with or without its domain.
-            None => self.starts.children(start).into_iter().filter(fits).find(is_named),
-        }
+        self.starts.children_named(start, name).find(fits)
     }
 
     /// A link has arrived at the rendezvous.

@@ -51,8 +51,11 @@ impl Start {
     }
 
     fn place_held(&mut self) -> Vec<Placement> {
-        let held = self.relays.take_held(START);
-        held.into_iter().map(|(arrival, child)| self.place(arrival, child)).collect()
+        let mut placed = Vec::new();
+        while let Some((arrival, child)) = self.relays.next_held(START) {
+            placed.push(self.place(arrival, child));
+        }
+        placed
     }
 }
 

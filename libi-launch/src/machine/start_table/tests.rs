@@ -13,7 +13,8 @@ fn bulk() -> (StartTable, StartId) {
     let mut table = StartTable::new();
     let id = table.next_id();
     table.add_bulk(id, [("a".to_owned(), LinkId(1)), ("b".to_owned(), LinkId(2))].into());
-    assert_eq!((table.child_named(id, "b"), table.child_named(id, "c")), (Some(LinkId(2)), None));
+    let named = |name| table.children_named(id, name).collect::<Vec<_>>();
+    assert_eq!([named("b"), named("c"), named("b.cluster")], [vec![LinkId(2)], vec![], vec![LinkId(2)]]);
     (table, id)
 }
 
@@ -183,4 +184,13 @@ fn a_start_waits_only_while_hosts_wait_with_it() {
         table.child_gone(id, LinkId(link), false, at(2));
     }
     assert!(!table.is_waiting() && table.waits(id), "its starter lives");
+}
+
+#[test]
+fn a_host_is_found_with_or_without_its_domain() {
+    let hosts = ["n1", "n2.a", "n2.b", "n20.a", "10.0.0.1"];
+    let known: BTreeMap<String, usize> = hosts.iter().map(|host| (*host).to_owned()).zip(0..).collect();
+    let find = |name| named(&known, name).collect::<Vec<_>>();
+    assert_eq!([find("n1"), find("n1.cluster.org"), find("n2")], [vec![0], vec![0], vec![1, 2]]);
+    assert_eq!([find("n2.a"), find("n2.c"), find("10.0"), find("")], [vec![1], vec![], vec![], vec![]]);
 }

@@ -21,7 +21,7 @@ use crate::scenario::Fate;
 use crate::srun_starts::HostTrouble;
 
 /// What may go wrong with bulk starts, beside the fates of their hosts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct BulkTrouble {
     /// The fraction of starters that cannot be started.
     pub(crate) not_started: f64,

@@ -90,7 +90,9 @@ impl Cluster {
     pub(super) fn check_not_given_up(&mut self, host: HostIndex, agenda: &Agenda<Self>) {
         let decided = self.notices.iter().any(|(_, notice)| matches!(notice, Notice::Up | Notice::GivenUp));
         let front = agenda.machine(FRONT).filter(|_| !decided && !self.scenario.has_faults());
-        let known = front.and_then(|front| front.host_states().nth(host.0 as usize));
+        let known = front
+            .filter(|front| front.progress().1 > 0)
+            .and_then(|front| front.host_states().nth(host.0 as usize));
         if matches!(known, Some(HostState::Failed(_))) && self.futile_launch.is_none() {
             self.futile_launch = Some((host, agenda.now()));
         }

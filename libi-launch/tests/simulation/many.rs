@@ -1,0 +1,58 @@
+//! A hundred thousand hosts that one start brings up: all arrive, and no process holds more than its
+//! share of the links.
+
+use std::time::Duration;
+
+use libi_core::join::SessionKey;
+use libi_core::plan::{Strategy, relays};
+use libi_core::sim::{Sim, StopReason};
+use libi_core::time::Instant;
+use libi_launch::machine::{Event, LinkPolicy, Node, Notice, Policy};
+
+use crate::driver::Driver;
+use crate::scenario::{Scenario, Trouble};
+use crate::world::{BulkTrouble, Cluster, Process};
+
+impl Scenario {
+    /// A cluster of this many hosts without trouble, which one start brings up.
+    fn of_one_start(hosts: u32) -> Self {
+        let well = BulkTrouble::default();
+        let mut scenario = Self::new(0);
+        (scenario.hosts, scenario.members, scenario.hosts_per_start) = (hosts, 1, hosts);
+        (scenario.bad, scenario.trouble, scenario.policy) = (0.0, Trouble::Nothing, Policy::All);
+        (scenario.deaths, scenario.freezes, scenario.deaths_after_up) = Default::default();
+        (scenario.strategy, scenario.links) = (Strategy::Late, LinkPolicy::Channel);
+        (scenario.bulk, scenario.relays, scenario.relays_unreachable) = (Some(well), None, 0.0);
+        (scenario.latency, scenario.rem) = (Duration::from_millis(1), Duration::from_millis(500));
+        scenario.deadline = Duration::from_secs(60);
+        scenario.ends = Duration::from_secs(70);
+        scenario
+    }
+}
+
+/// How many hosts. The checks of all scenarios, which compare each host with each event, are left out:
+/// a hundred thousand would take hours.
+fn hosts() -> u32 {
+    std::env::var("LIBI_SIMULATED_HOSTS").map_or(5_000, |hosts| hosts.parse().unwrap())
+}
+
+#[test]
+fn all_hosts_of_a_large_start_arrive_and_share_their_links() {
+    let hosts = hosts();
+    let scenario = Scenario::of_one_start(hosts);
+    let mut sim = Sim::new(Cluster::new(scenario.clone()));
+    let node = Node::front(SessionKey(1), &scenario.plan(), 1);
+    let front = sim.agenda.start(Driver::new(node));
+    sim.agenda.tell(Instant::ZERO, front, Event::Begin.into());
+    let steps = 1_000 * u64::from(hosts);
+    assert_ne!(sim.run(Instant::ZERO + Duration::from_secs(10), steps), StopReason::StepLimit);
+    let up = sim.world.notices.iter().find(|(_, notice)| *notice == Notice::Up).unwrap().0;
+    let links = || sim.world.processes.iter().map(Process::children_count);
+    let (front, most) = (links().next().unwrap(), links().skip(1).max().unwrap());
+    println!("{hosts} hosts up at {up}: the front end holds {front} links, no relay more than {most}");
+    let share = relays(hosts as usize);
+    assert_eq!(front, share);
+    assert!(most <= share + 1, "a relay holds {most} links, but {share} would do");
+    let (redirected, came_back) = (sim.world.bulk.redirected, sim.world.bulk.came_back);
+    assert_eq!((redirected, came_back), (hosts as usize - share, 0));
+}
