@@ -65,8 +65,10 @@ fn who_is_released_twice_keeps_the_streams_that_it_has_given_itself() {
     let words = ["join", "out:before", "finalize:30000", &own, "finalize:30000", "out:after", &done, &end];
     let session = launch(&front, lab.members("a[1-2]:2", &words));
     all(&lab, "printed", 0..4);
-    lab.touch("end");
+    // A leader that has ended passes on nothing, not even that others have detached.
     let mut heard = Heard::default();
+    heard.until(&front, "all are released", |heard| heard.released.len() == 4);
+    lab.touch("end");
     heard.until(&front, "what they have printed before", |heard| heard.done && heard.texts.len() == 4);
     lab.is_empty_within(TIMEOUT);
     for rank in 0..4 {

@@ -260,9 +260,17 @@ impl StartTable {
 
     /// A host of a start could not be started: its starter may end all others until this time.
     pub(super) fn may_end_all(&mut self, id: StartId, until: Instant) {
-        if let Some(start) = self.bulk.get_mut(&id) {
-            start.may_end_until.get_or_insert(until);
-        }
+        let Some(start) = self.bulk.get_mut(&id) else { return };
+        start.may_end_until.get_or_insert(until);
+        // The end of all was told first: this is the reason.
+        self.refused.take_if(|why| start.refused.as_ref() == Some(why));
+        start.refused = None;
+    }
+
+    /// Whether a starter that ends all its hosts may still name the one that is the reason.
+    pub(super) fn may_name_a_host(&self, id: StartId) -> bool {
+        let start = self.bulk.get(&id);
+        start.is_some_and(|start| start.refused.is_some() && start.starter.is_some())
     }
 
     /// Whether a start may be ended because one of its hosts could not be started.

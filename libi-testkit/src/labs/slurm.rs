@@ -131,9 +131,11 @@ impl Slurm {
         self.ask("scontrol", &["requeue", job]);
     }
 
-    /// A job that waits for its time waits no longer.
+    /// A job that waits for its time waits no longer. Slurm refuses that while the job's last run is
+    /// being cleaned up.
     pub fn start_time_is_now(&self, job: &str) {
-        self.ask("scontrol", &["update", &format!("jobid={job}"), "starttime=now"]);
+        let update = ["update", &format!("jobid={job}"), "starttime=now"];
+        self.command("scontrol").args(update).output().unwrap();
     }
 
     /// A job that runs is at its time limit.

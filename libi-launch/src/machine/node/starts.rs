@@ -341,6 +341,12 @@ impl Node {
         // A process of a host that was redirected has arrived; this may be the end of a second one,
         // which was refused.
         if child.is_awaited() && self.role.is_front() {
+            let (start, by) = (child.start(), now + self.options.rules.kill_grace);
+            if matches!(exit, Exit::Signal(_)) && self.starts.may_name_a_host(start) {
+                // The end of all may be told before the host that is the reason for it.
+                let before = self.children.deadline(link).unwrap_or(by);
+                return self.children.set_deadline(link, by.min(before));
+            }
             child.close();
         }
         let (is_open, is_up, start) = (child.is_open(), child.is_up(), child.start());
@@ -421,11 +427,13 @@ impl Node {
     ) {
         let unnamed = self.options.launch_method().bulk().and_then(|bulk| bulk.unnamed_exit(exit));
         for link in self.starts.children(start) {
+            let killed = self.children.get(link).and_then(Child::exit).map(Cause::Exited);
+            let cause = killed.map_or(cause.clone(), |cause| self.or_refused(start, cause));
             let Some(child) = self.children.get_mut(link) else { continue };
             if child.is_awaited() {
                 child.close();
                 child.forgo_exit();
-                self.ends(link, cause.clone(), now, out);
+                self.ends(link, cause, now, out);
             } else if child.is_ending() {
                 match unnamed.filter(|_| child.exit().is_none()) {
                     Some(exit) => self.child_exited(link, exit, now, out),

@@ -187,6 +187,17 @@ fn a_start_waits_only_while_hosts_wait_with_it() {
 }
 
 #[test]
+fn a_host_that_is_named_after_the_end_of_all_is_the_reason_for_it() {
+    let (mut table, id) = bulk();
+    assert!(!table.may_name_a_host(id));
+    table.refused(id, b"CANCELLED\n");
+    assert!(table.may_name_a_host(id) && table.why_all_refused().is_some());
+    table.may_end_all(id, at(5));
+    assert_eq!((table.why_refused(id), table.why_all_refused()), (None, None));
+    assert!(!table.may_name_a_host(id) && table.is_ending_all(id));
+}
+
+#[test]
 fn a_host_is_found_with_or_without_its_domain() {
     let hosts = ["n1", "n2.a", "n2.b", "n20.a", "10.0.0.1"];
     let known: BTreeMap<String, usize> = hosts.iter().map(|host| (*host).to_owned()).zip(0..).collect();
