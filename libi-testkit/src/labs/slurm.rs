@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use libi::{OsBytes, Srun};
 
-use super::{Alone, Script, are_asked_for};
+use super::{Alone, Script, are_asked_for, within};
 use crate::processes;
 
 const SCRIPT: Script = Script("slurm");
@@ -138,9 +138,11 @@ impl Slurm {
         self.command("scontrol").args(update).output().unwrap();
     }
 
-    /// A job that runs is at its time limit.
+    /// A job that runs is at its time limit. Slurm refuses that in the second in which it began.
     pub fn end_time_is_now(&self, job: &str) {
-        self.ask("scontrol", &["update", &format!("jobid={job}"), "endtime=now"]);
+        let update = ["update", &format!("jobid={job}"), "endtime=now"];
+        let is_accepted = || self.command("scontrol").args(update).output().unwrap().status.success();
+        within(Duration::from_secs(20), "Slurm accepts the time limit", is_accepted);
     }
 
     /// Has a program of Slurm do something that cannot fail; gives what it prints.
