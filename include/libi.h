@@ -663,7 +663,7 @@ libi_result libi_options_set_cost(libi_options *options, libi_micros seq, libi_m
  * trees that are fixed in advance, for comparison: "chain", "flat", "kary:K", "binomial", "rdc",
  * "greedy". Where one process starts all hosts, as srun does, there is no tree of launches: "flat"
  * keeps all connections at the front end, and "kary:K" has K hosts take those of the others; the
- * default is "flat" up to 64 hosts, and the square root of their number above.
+ * default is "flat" up to 256 hosts, and the square root of their number above.
  *
  * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such strategy. Since 0.1.
  */

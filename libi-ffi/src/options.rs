@@ -246,7 +246,7 @@ pub unsafe extern "C" fn libi_options_set_cost(
 /// trees that are fixed in advance, for comparison: "chain", "flat", "kary:K", "binomial", "rdc",
 /// "greedy". Where one process starts all hosts, as srun does, there is no tree of launches: "flat"
 /// keeps all connections at the front end, and "kary:K" has K hosts take those of the others; the
-/// default is "flat" up to 64 hosts, and the square root of their number above.
+/// default is "flat" up to 256 hosts, and the square root of their number above.
 ///
 /// Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such strategy. Since 0.1.
 #[unsafe(no_mangle)]

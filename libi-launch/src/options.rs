@@ -75,7 +75,7 @@ pub struct LaunchOptions {
     /// these become free; alternatively a tree that is fixed in advance.
     ///
     /// A back-end that starts all hosts at once, as srun does, launches in no tree. There it decides
-    /// to which process the hosts connect: up to 64 hosts to the front end, more than that to about
+    /// to which process the hosts connect: up to 256 hosts to the front end, more than that to about
     /// √n of the first that come up. `flat` keeps all connections at the front end, `kary:K` has K
     /// hosts take those of the others.
     pub strategy: Strategy,
