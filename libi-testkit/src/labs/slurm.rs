@@ -131,11 +131,11 @@ impl Slurm {
         self.ask("scontrol", &["requeue", job]);
     }
 
-    /// A job that waits for its time waits no longer. Slurm refuses that while the job's last run is
-    /// being cleaned up.
-    pub fn start_time_is_now(&self, job: &str) {
+    /// A job that waits for its time waits no longer; returns whether Slurm accepts that: not while the
+    /// job's last run is being cleaned up.
+    pub fn start_time_is_now(&self, job: &str) -> bool {
         let update = ["update", &format!("jobid={job}"), "starttime=now"];
-        self.command("scontrol").args(update).output().unwrap();
+        self.command("scontrol").args(update).output().unwrap().status.success()
     }
 
     /// A job that runs is at its time limit. Slurm refuses that in the second in which it began.
