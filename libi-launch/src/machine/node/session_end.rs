@@ -133,6 +133,8 @@ impl Node {
             Event::Received(LinkId::PARENT, items) => self.on_parent_items(items, now, out),
             Event::Closed(LinkId::PARENT) | Event::Violation(LinkId::PARENT, _) => self.parent_lost(now, out),
             Event::DirectConnected(reached) => self.direct_connected(reached),
+            // The driver keeps a connection that has made its claim until it is answered.
+            Event::Arrived(_, arrival, _) => out.push(Effect::Refuse(arrival)),
             _ => {}
         }
     }
@@ -163,4 +165,26 @@ impl Node {
 /// Whether all children live on without this node.
 fn depend_on_no_parent(children: &ChildTable) -> bool {
     children.iter().all(|(_, child)| child.has_no_dependents() && child.is_detached())
+}
+
+#[cfg(test)]
+mod tests {
+    use libi_core::ids::StartId;
+    use libi_core::machine::Machine;
+
+    use super::*;
+    use crate::machine::rendezvous::{ArrivalId, Claim};
+
+    #[test]
+    fn a_node_that_is_over_refuses_connections() {
+        let mut node = Node::member(1, "here".to_owned(), 1);
+        let mut out = Vec::new();
+        node.on(Event::Begin, Instant::ZERO, &mut out);
+        node.on(Event::Closed(LinkId::PARENT), Instant::ZERO, &mut out);
+        assert!(node.stage.is_over());
+        out.clear();
+        let claim = Claim { names: vec!["n1".to_owned()], is_back: false };
+        node.on(Event::Arrived(StartId(1), ArrivalId(7), claim), Instant::ZERO, &mut out);
+        assert!(matches!(out[..], [Effect::Refuse(ArrivalId(7))]), "{out:?}");
+    }
 }
