@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use libi::{Cause, Exit, FrontEnd, LaunchOptions, LaunchReport, Policy, Rank, Shape, Strategy, Stream};
+use libi::{Cause, Exit, FrontEnd, LaunchOptions, LaunchReport, Policy, Rank, Shape, Strategy};
 
 use crate::scene::{Outcome, Scene, What};
-use crate::starters::{by_starter, cause, joined};
+use crate::starters::{HOSTS, all_come_up_print_and_end, all_talk, by_starter, cause, joined};
 
-const HOSTS: &str = "n[00-15]:2";
 const WORK: [&str; 2] = ["join", "finish:20000"];
 
 /// The options of a scene whose starts have so many relays.
@@ -29,37 +28,16 @@ fn tree(report: &LaunchReport) -> (BTreeSet<&str>, BTreeSet<&str>) {
 #[test]
 fn hosts_below_relays_print_and_end_as_others_do() {
     let scene = Scene::new("");
-    let work =
-        ["out:early {host}", "join", "out:out {rank}", "err:err {rank}", "finish:20000", "only:6:exit:3"];
-    let outcome = scene.play(HOSTS, &work, &with_relays(&scene, 3, &[]));
-    assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
-    assert_eq!(joined(&outcome), 16);
+    let outcome = all_come_up_print_and_end(&scene, &with_relays(&scene, 3, &[]));
     let (direct, relays) = tree(&outcome.report);
     assert!(direct.len() == 3 && relays == direct, "{direct:?} {relays:?}");
-    for rank in 0..32 {
-        let (out, err) = (outcome.printed(rank, Stream::Out), outcome.printed(rank, Stream::Err));
-        assert!(out.contains("early") && out.ends_with(&format!("out {rank}\n")), "{out:?}");
-        assert_eq!(err, format!("err {rank}\n"));
-    }
-    assert_eq!(outcome.exits[&Rank(6)], Exit::Code(3));
-    assert_eq!(outcome.exits[&Rank(7)], Exit::Code(0));
 }
 
 #[test]
 fn members_below_relays_talk() {
     let scene = Scene::new("");
-    let work = [
-        "join",
-        "talk:barrier",
-        "talk:allgather:1000",
-        "talk:broadcast:0:100000",
-        "talk:keys",
-        "finish:20000",
-    ];
     for relays in [1, 4] {
-        let outcome = scene.play("n[0-8]:2", &work, &with_relays(&scene, relays, &[]));
-        assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
-        assert!(outcome.exits.values().all(|exit| *exit == Exit::Code(0)), "{:?}", outcome.printed);
+        all_talk(&scene, "n[0-8]:2", &with_relays(&scene, relays, &[]));
     }
 }
 

@@ -12,7 +12,7 @@ use libi_testkit::programs;
 
 use crate::scene::{MARK, Outcome, Scene, What, members, word};
 
-const HOSTS: &str = "n[00-15]:2";
+pub(crate) const HOSTS: &str = "n[00-15]:2";
 const WORK: [&str; 4] = ["join", "out:out {rank}", "err:err {rank}", "finish:20000"];
 
 /// The options of a scene, with a starter that does this wrong.
@@ -52,12 +52,11 @@ fn assert_not_admitted(outcome: &Outcome, name: &str, others: usize, why: &str) 
     assert!(failure.tail.contains(why), "{}", failure.tail);
 }
 
-#[test]
-fn one_start_brings_up_all_hosts_and_their_output_and_exits_arrive() {
-    let scene = Scene::new("");
+/// Two members on each of 16 hosts come up, print and end, with these options.
+pub(crate) fn all_come_up_print_and_end(scene: &Scene, options: &LaunchOptions) -> Outcome {
     let work =
         ["out:early {host}", "join", "out:out {rank}", "err:err {rank}", "finish:20000", "only:6:exit:3"];
-    let outcome = scene.play(HOSTS, &work, &by_starter(&scene, &[]));
+    let outcome = scene.play(HOSTS, &work, options);
     assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
     assert_eq!(joined(&outcome), 16);
     for rank in 0..32 {
@@ -67,11 +66,17 @@ fn one_start_brings_up_all_hosts_and_their_output_and_exits_arrive() {
     }
     assert_eq!(outcome.exits[&Rank(6)], Exit::Code(3));
     assert_eq!(outcome.exits[&Rank(7)], Exit::Code(0));
+    outcome
 }
 
 #[test]
-fn members_that_a_starter_has_started_talk() {
+fn one_start_brings_up_all_hosts_and_their_output_and_exits_arrive() {
     let scene = Scene::new("");
+    all_come_up_print_and_end(&scene, &by_starter(&scene, &[]));
+}
+
+/// Two members on each of these hosts talk, and end without an error, with these options.
+pub(crate) fn all_talk(scene: &Scene, hosts: &str, options: &LaunchOptions) {
     let work = [
         "join",
         "talk:barrier",
@@ -80,7 +85,7 @@ fn members_that_a_starter_has_started_talk() {
         "talk:keys",
         "finish:20000",
     ];
-    let outcome = scene.play("n[0-4]:2", &work, &by_starter(&scene, &[]));
+    let outcome = scene.play(hosts, &work, options);
     assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
     assert!(
         outcome.exits.values().all(|exit| *exit == Exit::Code(0)),
@@ -88,6 +93,12 @@ fn members_that_a_starter_has_started_talk() {
         outcome.exits,
         outcome.printed
     );
+}
+
+#[test]
+fn members_that_a_starter_has_started_talk() {
+    let scene = Scene::new("");
+    all_talk(&scene, "n[0-4]:2", &by_starter(&scene, &[]));
 }
 
 #[test]

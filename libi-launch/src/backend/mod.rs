@@ -423,5 +423,18 @@ fn operand(what: &'static str, text: &str) -> Result<OsBytes, SpecError> {
     OsBytes::try_from(text).map_err(|_| refused())
 }
 
+/// The names of hosts, for a program that starts all of them and knows no users and ports.
+fn names_only(program: &OsBytes, hosts: &[&HostSpec]) -> Result<OsBytes, SpecError> {
+    let no_option = |what| Err(SpecError::NoOption(program.clone(), what));
+    if hosts.iter().any(|host| host.user.is_some()) {
+        return no_option("user");
+    }
+    if hosts.iter().any(|host| host.port.is_some()) {
+        return no_option("port");
+    }
+    let names: Vec<_> = hosts.iter().map(|host| host.name.as_str()).collect();
+    operand("host", &names.join(","))
+}
+
 #[cfg(test)]
 pub(crate) mod tests;

@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 use super::parse::file_name;
 use super::{
     BulkMethod, Channel, LINK_ENV, LINK_RENDEZVOUS, LaunchMethod, SpawnSpec, SpecError, StarterLine, env_var,
-    operand,
+    names_only,
 };
 use crate::failure::Exit;
 use crate::machine::{HostSpec, Program};
@@ -155,13 +155,7 @@ impl BulkMethod for Srun {
     }
 
     fn bulk_spec(&self, hosts: &[&HostSpec], program: &Program) -> Result<SpawnSpec, SpecError> {
-        if hosts.iter().any(|host| host.user.is_some()) {
-            return Err(SpecError::NoOption(self.program.clone(), "user"));
-        }
-        if hosts.iter().any(|host| host.port.is_some()) {
-            return Err(SpecError::NoOption(self.program.clone(), "port"));
-        }
-        let names: Vec<_> = hosts.iter().map(|host| host.name.as_str()).collect();
+        let names = names_only(&self.program, hosts)?;
         let mut remote = program.env.clone();
         remote.extend(env_var(LINK_ENV, LINK_RENDEZVOUS));
         let word = |text: &str| OsBytes::try_from(text).unwrap_or_default();
@@ -169,7 +163,7 @@ impl BulkMethod for Srun {
         let options = Self::options(hosts.len(), &name);
         let mut args: Vec<OsBytes> = options.iter().map(|option| word(option)).collect();
         args.push(word("--nodelist"));
-        args.push(operand("host", &names.join(","))?);
+        args.push(names);
         args.extend_from_slice(&self.args);
         args.extend(["/bin/sh", "-c"].map(word));
         args.push(quote::command(program.cwd.as_ref(), &remote, &program.executable, &program.args));

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::parse::file_name;
 use super::{
     BulkMethod, Channel, LINK_ENV, LINK_RENDEZVOUS, LaunchMethod, SpawnSpec, SpecError, StarterLine, env_var,
-    managers, operand,
+    managers, names_only,
 };
 use crate::failure::Exit;
 use crate::machine::{HostSpec, Program};
@@ -129,19 +129,12 @@ impl BulkMethod for Starter {
     }
 
     fn bulk_spec(&self, hosts: &[&HostSpec], program: &Program) -> Result<SpawnSpec, SpecError> {
-        if hosts.iter().any(|host| host.user.is_some()) {
-            return Err(SpecError::NoOption(self.program.clone(), "user"));
-        }
-        if hosts.iter().any(|host| host.port.is_some()) {
-            return Err(SpecError::NoOption(self.program.clone(), "port"));
-        }
-        let names: Vec<_> = hosts.iter().map(|host| host.name.as_str()).collect();
+        let hosts = names_only(&self.program, hosts)?;
         let mut env = program.env.clone();
         env.extend(env_var(LINK_ENV, LINK_RENDEZVOUS));
         if let Some(word) = &self.host_word {
             env.extend(env_var(HOST_ENV, &word.to_string()));
         }
-        let hosts = operand("host", &names.join(","))?;
         let command = quote::command(program.cwd.as_ref(), &env, &program.executable, &program.args);
         let (called, args) = match &self.script {
             Some(script) => {

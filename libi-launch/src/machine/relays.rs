@@ -89,10 +89,10 @@ pub(super) struct HostLeft {
     pub(super) until: Instant,
 }
 
-/// The relays of the front end's bulk starts. At a member: the start for which it is one.
+/// The relays of the front end's bulk starts. At a member: whether it is one.
 #[derive(Debug, Default)]
 pub(super) struct Relays {
-    own: Option<StartId>,
+    is_relay: bool,
     starts: BTreeMap<StartId, RelayedStart>,
     hosts: BTreeMap<HostIndex, HostBelow>,
     /// Hosts that have left their relays, with their starts.
@@ -356,13 +356,12 @@ impl Relays {
 
 /// At a member.
 impl Relays {
-    /// The member is a relay of this start from now on.
-    pub(super) fn become_relay(&mut self, start: StartId) {
-        self.own = Some(start);
+    pub(super) fn become_relay(&mut self) {
+        self.is_relay = true;
     }
 
     pub(super) fn is_relay(&self) -> bool {
-        self.own.is_some()
+        self.is_relay
     }
 }
 

@@ -182,11 +182,7 @@ impl Launcher {
         for lost in below {
             let cause = Cause::LauncherLost(launch.host);
             let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
-            if terms.is_launching && may_be_lost(rules, lost.attempt) {
-                self.relaunch(lost, terms.now, &failure, terms, reports);
-            } else {
-                reports.push(ChildMessage::Failed(lost.host, superseding(lost.attempt), failure));
-            }
+            self.lost_with_launcher(lost, failure, terms, reports);
         }
     }
 
@@ -198,9 +194,19 @@ impl Launcher {
         terms: &Terms,
         reports: &mut Vec<ChildMessage>,
     ) {
-        if self.queue.child_lost(lost.host).is_err() {
-            return;
+        if self.queue.child_lost(lost.host).is_ok() {
+            self.lost_with_launcher(lost, failure, terms, reports);
         }
+    }
+
+    /// A host is lost because its launcher, or its relay, is: that does not count as an attempt.
+    fn lost_with_launcher(
+        &mut self,
+        lost: Launch,
+        failure: Failure,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
         if terms.is_launching && may_be_lost(&terms.options.rules, lost.attempt) {
             self.relaunch(lost, terms.now, &failure, terms, reports);
         } else {

@@ -288,7 +288,7 @@ impl Node {
     pub(super) fn on_relay_message(&mut self, message: ParentMessage, now: Instant, out: &mut Vec<Effect>) {
         match message {
             ParentMessage::Relay(start) => {
-                self.relays.become_relay(start);
+                self.relays.become_relay();
                 if self.direct.listen_as_relay() {
                     out.push(Effect::Listen { loopback: self.options.loopback });
                     out.push(Effect::AcceptStart(start));
@@ -310,7 +310,9 @@ impl Node {
                     self.printed(link, stream, text);
                 }
             }
-            ParentMessage::StarterExited(start, exit) => self.starter_exited_above(start, exit, now, out),
+            ParentMessage::StarterExited(start, exit) => {
+                self.no_further_ends(start, exit, &Cause::StarterExited(exit), now, out);
+            }
             _ => {}
         }
     }
@@ -335,9 +337,5 @@ impl Node {
         self.starts.expect(start, name, link);
         out.push(Effect::Await(link));
         Self::send_ticket(link, &ticket, out);
-    }
-
-    fn starter_exited_above(&mut self, start: StartId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
-        self.no_further_ends(start, exit, &Cause::StarterExited(exit), now, out);
     }
 }
