@@ -78,8 +78,8 @@ const FOUND_WITH_SRUN: [u64; 4] = [81, 201, 1_093, 345_453_659_369];
 
 /// Seeds that have found defects since leaders are redirected to relays: a host that was sent to a
 /// relay that was ending, and was given up with it; and in the checks, sessions that had lost hosts
-/// by `srun` after they were up.
-const FOUND_WITH_RELAYS: [u64; 3] = [977_116_515_280, 45_758_904_364, 45_758_921_465];
+/// by `srun` after they were up, and a start that had waited for too long and went on.
+const FOUND_WITH_RELAYS: [u64; 4] = [977_116_515_280, 45_758_904_364, 45_758_921_465, 77_124_338];
 
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {

@@ -135,7 +135,7 @@ impl Cluster {
                 self.starter_says(start, Event::StarterWaits(start, why), agenda);
             }
             SrunEvent::Proceeds => {
-                self.bulk.srun.set_waiting(start, false, agenda.now());
+                self.waits_no_longer(start, agenda.now());
                 self.starter_says(start, Event::StarterProceeds(start), agenda);
             }
             SrunEvent::Refuses => {
@@ -209,20 +209,26 @@ impl Cluster {
         self.starter_ends(start, Exit::Code(1), agenda);
     }
 
-    /// A start has ended: it does not wait, and what has not begun does not run.
-    pub(super) fn srun_ended(&mut self, start: StartId, now: Instant) {
+    /// A start has its resources, or has ended: if it has waited for too long, its hosts may have been
+    /// given up for that.
+    fn waits_no_longer(&mut self, start: StartId, now: Instant) {
         self.bulk.srun.set_waiting(start, false, now);
         let waited = self.bulk.srun.waited.get(&start);
         // The news of each wait takes some time: it may be over when the start is given up for it.
         let least = self.scenario.srun.map_or(Duration::ZERO, |srun| srun.queue_timeout);
         let was_too_long = waited.is_some_and(|waited| *waited + self.scenario.latency * 8 >= least);
+        if let Some(starter) = self.bulk.starters.get(&start).filter(|_| was_too_long) {
+            let places = starter.hosts.values().map(|spec| (MemberRole::Leader(spec.host), spec.attempt));
+            self.bulk.srun.unscheduled.extend(places);
+        }
+    }
+
+    /// A start has ended: it does not wait, and what has not begun does not run.
+    pub(super) fn srun_ended(&mut self, start: StartId, now: Instant) {
+        self.waits_no_longer(start, now);
         let Some(starter) = self.bulk.starters.get_mut(&start) else { return };
         if starter.runs_from.is_none_or(|at| now < at) {
             starter.gone.extend(starter.hosts.keys());
-        }
-        if was_too_long {
-            let places = starter.hosts.values().map(|spec| (MemberRole::Leader(spec.host), spec.attempt));
-            self.bulk.srun.unscheduled.extend(places);
         }
     }
 }
