@@ -61,6 +61,7 @@ mod shell;
 mod srun;
 mod ssh;
 mod starter;
+mod words;
 
 use std::fmt;
 use std::time::Duration;
@@ -79,6 +80,7 @@ pub use srun::{SlurmJob, Srun};
 pub use ssh::{Ssh, SshHosts, SshProfile, UnknownProfile};
 pub use starter::{HOST_ENV, Starter};
 
+use self::words::{env_var, names_only, operand, remote_command};
 use crate::exit_trailer::TrailerTag;
 use crate::failure::Exit;
 use crate::machine::{HostSpec, Program};
@@ -398,42 +400,6 @@ impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.method().fmt(f)
     }
-}
-
-/// One of libi's own variables. Name and value are literals without NUL.
-fn env_var(name: &str, value: &str) -> Vec<EnvVar> {
-    let word = |text: &str| OsBytes::try_from(text).ok();
-    let env_var = word(name).zip(word(value)).and_then(|(name, value)| EnvVar::new(name, value).ok());
-    env_var.into_iter().collect()
-}
-
-/// The command line for a remote shell whose standard streams become the link.
-fn remote_command(program: &Program, written: CommandWriter) -> OsBytes {
-    let mut env = program.env.clone();
-    env.extend(env_var(LINK_ENV, LINK_STDIO));
-    written(program.cwd.as_ref(), &env, &program.executable, &program.args)
-}
-
-/// A word that no option parser takes for an option.
-fn operand(what: &'static str, text: &str) -> Result<OsBytes, SpecError> {
-    let refused = || SpecError::OptionLike { what, text: text.to_owned() };
-    if text.starts_with('-') {
-        return Err(refused());
-    }
-    OsBytes::try_from(text).map_err(|_| refused())
-}
-
-/// The names of hosts, for a program that starts all of them and knows no users and ports.
-fn names_only(program: &OsBytes, hosts: &[&HostSpec]) -> Result<OsBytes, SpecError> {
-    let no_option = |what| Err(SpecError::NoOption(program.clone(), what));
-    if hosts.iter().any(|host| host.user.is_some()) {
-        return no_option("user");
-    }
-    if hosts.iter().any(|host| host.port.is_some()) {
-        return no_option("port");
-    }
-    let names: Vec<_> = hosts.iter().map(|host| host.name.as_str()).collect();
-    operand("host", &names.join(","))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod session_up;
 mod settling;
 mod shares;
 mod spares;
+mod starters;
 mod starts;
 
 use libi_core::ids::{HostIndex, Rank};

@@ -19,6 +19,7 @@
 //! - **A process that is not awaited**, because its host has arrived, was given up, or belongs to no
 //!   such start, is [refused](refusal), and ends.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -195,12 +196,24 @@ impl HeadReader {
 }
 
 /// Whether a claim names this host: by its name, or one of the two without its domain.
-pub(super) fn names(host: &str, claim: &str) -> bool {
+fn names(host: &str, claim: &str) -> bool {
     let is_short = |short: &str, long: &str| {
         let rest = long.strip_prefix(short).filter(|_| !short.is_empty());
         rest.is_some_and(|domain| domain.starts_with('.')) && long.parse::<IpAddr>().is_err()
     };
     host == claim || is_short(host, claim) || is_short(claim, host)
+}
+
+/// What is known under this name, and under the same with or without its domain.
+pub(super) fn named<T: Copy>(known: &BTreeMap<String, T>, name: &str) -> impl Iterator<Item = T> {
+    let exact = known.get(name).copied();
+    let is_it = |of: &str| names(of, name);
+    let short = name.match_indices('.').map(|(end, _)| &name[..end]).filter(move |short| is_it(short));
+    let short = short.filter_map(|short| known.get(short).copied());
+    let with_dot = format!("{name}.");
+    let longer = known.range(with_dot.clone()..).take_while(move |(long, _)| long.starts_with(&with_dot));
+    let longer = longer.filter(move |(long, _)| is_it(long)).map(|(_, what)| *what);
+    exact.into_iter().chain(short).chain(longer)
 }
 
 #[cfg(test)]
@@ -280,5 +293,14 @@ mod tests {
         assert!(names("n1", "n1") && names("n1.cluster", "n1") && names("n1", "n1.cluster"));
         assert!(!names("n1", "n11") && !names("n1.a", "n1.b") && !names("n1", ""));
         assert!(!names("127.0.0.1", "127") && names("127.0.0.1", "127.0.0.1"));
+    }
+
+    #[test]
+    fn a_host_is_found_with_or_without_its_domain() {
+        let hosts = ["n1", "n2.a", "n2.b", "n20.a", "10.0.0.1"];
+        let known: BTreeMap<String, usize> = hosts.iter().map(|host| (*host).to_owned()).zip(0..).collect();
+        let find = |name| named(&known, name).collect::<Vec<_>>();
+        assert_eq!([find("n1"), find("n1.cluster.org"), find("n2")], [vec![0], vec![0], vec![1, 2]]);
+        assert_eq!([find("n2.a"), find("n2.c"), find("10.0"), find("")], [vec![1], vec![], vec![], vec![]]);
     }
 }

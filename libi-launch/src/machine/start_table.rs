@@ -23,7 +23,7 @@ use std::time::Duration;
 use libi_core::ids::{HostIndex, LinkId, StartId};
 use libi_core::time::Instant;
 
-use super::rendezvous::names;
+use super::rendezvous::named;
 
 /// How much of the end of a starter's output is kept as evidence.
 const TAIL: usize = 2_000;
@@ -396,18 +396,6 @@ impl StartTable {
         self.deadlines.insert((now + grace, id));
         Some((id, step))
     }
-}
-
-/// What is known under this name, and under the same with or without its domain.
-fn named<T: Copy>(known: &BTreeMap<String, T>, name: &str) -> impl Iterator<Item = T> {
-    let exact = known.get(name).copied();
-    let is_it = |of: &str| names(of, name);
-    let short = name.match_indices('.').map(|(end, _)| &name[..end]).filter(move |short| is_it(short));
-    let short = short.filter_map(|short| known.get(short).copied());
-    let with_dot = format!("{name}.");
-    let longer = known.range(with_dot.clone()..).take_while(move |(long, _)| long.starts_with(&with_dot));
-    let longer = longer.filter(move |(long, _)| is_it(long)).map(|(_, what)| *what);
-    exact.into_iter().chain(short).chain(longer)
 }
 
 #[cfg(test)]

@@ -196,12 +196,3 @@ fn a_host_that_is_named_after_the_end_of_all_is_the_reason_for_it() {
     assert_eq!((table.why_refused(id), table.why_all_refused()), (None, None));
     assert!(!table.may_name_a_host(id) && table.is_ending_all(id));
 }
-
-#[test]
-fn a_host_is_found_with_or_without_its_domain() {
-    let hosts = ["n1", "n2.a", "n2.b", "n20.a", "10.0.0.1"];
-    let known: BTreeMap<String, usize> = hosts.iter().map(|host| (*host).to_owned()).zip(0..).collect();
-    let find = |name| named(&known, name).collect::<Vec<_>>();
-    assert_eq!([find("n1"), find("n1.cluster.org"), find("n2")], [vec![0], vec![0], vec![1, 2]]);
-    assert_eq!([find("n2.a"), find("n2.c"), find("10.0"), find("")], [vec![1], vec![], vec![], vec![]]);
-}
