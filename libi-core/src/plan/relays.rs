@@ -5,9 +5,8 @@
 //! n / k: the most that any process holds is least for k = √n. A third level would save little for
 //! the numbers of hosts that there are: of 100,000 hosts, a process holds 317 connections.
 
-/// Up to this many hosts, the front end holds all connections: a redirected leader arrives twice, which
-/// costs a tenth of a second that only thousands of hosts make up for, and so few descriptors are not
-/// scarce.
+/// Up to this many hosts, the front end holds all connections: so few descriptors are not scarce, and a
+/// redirected leader arrives twice.
 const FLAT: usize = 256;
 
 /// The number of relays for a start of this many hosts.
