@@ -21,6 +21,9 @@ use crate::engine::direct_stream::DirectStream;
 use crate::engine::starter_io::StarterIo;
 use crate::engine::targets::{FdRole, StarterFd, Targets};
 
+/// How much is kept of what a connection sends before it is answered.
+const MOST_BEFORE_ANSWER: usize = 4 << 10;
+
 /// A connection that has proved to belong to a start.
 pub(super) struct ArrivingPeer {
     start: StartId,
@@ -203,12 +206,17 @@ impl SessionIo {
             let more = peer.stream.read(&mut self.buffer[..4 << 10], &mut bytes, false);
             let mut rest = &bytes[..];
             if has_claimed {
-                // The node has not answered yet. What follows the claim is kept for the link.
+                // The node has not answered yet. What follows the claim is kept for the link; a member
+                // sends nothing before the answer.
                 peer.rest.extend_from_slice(rest);
                 match more {
-                    Ok(true) => continue,
-                    Ok(false) => return,
-                    Err(_) => {
+                    Ok(more) if peer.rest.len() <= MOST_BEFORE_ANSWER => {
+                        if more {
+                            continue;
+                        }
+                        return;
+                    }
+                    Ok(_) | Err(_) => {
                         self.turn_away(ArrivalId(number), turn);
                         return self.tell(Event::Left(ArrivalId(number)), turn);
                     }
