@@ -37,17 +37,24 @@ pub enum ParentMessage {
     Credit(u32),
     /// Hosts whose leaders are not up are given up with this cause; launching goes on otherwise.
     GiveUpOpen(Cause),
-    /// To a leader of this bulk start: it listens, and admits other leaders of the start.
-    Relay(StartId),
-    /// To a relay: the leader of this host will arrive.
+    /// To a leader of a bulk start that admits other leaders of the start.
+    Relay(RelayMessage),
+}
+
+/// Messages from the front end to a relay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum RelayMessage {
+    /// The receiver is a relay of this start from now on: it listens.
+    Listen(StartId),
+    /// The leader of this host will arrive.
     Expect(StartId, Box<HostSpec>),
-    /// To a relay: the leader of this host does not arrive, and is not admitted any more.
+    /// The leader of this host does not arrive, and is not admitted any more.
     Release(HostIndex, Attempt),
-    /// To a relay: the starter has reported how the program on this host ended.
+    /// The starter has reported how the program on this host ended.
     HostEnded(HostIndex, Exit),
-    /// To a relay: the starter has passed on what was printed on this host.
+    /// The starter has passed on what was printed on this host.
     HostPrinted(HostIndex, Stream, Vec<u8>),
-    /// To a relay: the starter has ended, and reports no further end of a host.
+    /// The starter has ended, and reports no further end of a host.
     StarterExited(StartId, Exit),
 }
 

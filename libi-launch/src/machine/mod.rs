@@ -117,9 +117,9 @@
 //! | `StopLaunching`, `GiveUpOpen` | stage, launcher | open hosts are given up, here and below |
 //! | `Go` | stage, membership | children get theirs; the session is up |
 //! | `Signal`, `End`, `Credit` | | as the events `Signal`, `End`, `Consumed` |
-//! | `Relay` | relays | listens for others of its start |
-//! | `Expect`, `Release` | child | a host is awaited, or ended |
-//! | `HostEnded`, `HostPrinted`, `StarterExited` | child | as the events of these names |
+//! | `Relay`: `Listen` | relays | listens for others of its start |
+//! | `Relay`: `Expect`, `Release` | child | a host is awaited, or ended |
+//! | `Relay`: what the starter tells | child | as the events of these names |
 //! | `Goodbye` | direct links | receives and sends directly |
 //!
 //! | message from a child | part | what follows |
@@ -196,7 +196,8 @@ pub use contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartId, StartRequ
 pub use direct_links::{CarriedSecret, LinkPolicy};
 pub use host_table::{HostState, Policy, Replacement};
 pub use message::{
-    ChildMessage, Ending, HostSpec, Membership, ParentMessage, Program, Rules, SessionConfig, Spare,
+    ChildMessage, Ending, HostSpec, Membership, ParentMessage, Program, RelayMessage, Rules, SessionConfig,
+    Spare,
 };
 pub use node::Node;
 pub use output_relay::{Stream, WINDOW};

@@ -9,7 +9,7 @@
 //!   front end                    relay                       another leader of the start
 //!     | <==== handshake, Claim ====|
 //!     | Ticket, config ----------> |  a link like any other
-//!     | Relay -------------------> |  listens
+//!     | Listen ------------------> |  listens
 //!     | <--------------- Listening |
 //!     | <======================== handshake, Claim ================|
 //!     | Expect: the host --------> |  awaits it

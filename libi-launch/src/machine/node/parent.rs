@@ -99,15 +99,7 @@ impl Node {
                 self.give_up_open(&why, now, out);
             }
             (ParentMessage::StopLaunching(_) | ParentMessage::GiveUpOpen(_) | ParentMessage::Go(_), _) => {}
-            (
-                message @ (ParentMessage::Relay(_)
-                | ParentMessage::Expect(..)
-                | ParentMessage::Release(..)
-                | ParentMessage::HostEnded(..)
-                | ParentMessage::HostPrinted(..)
-                | ParentMessage::StarterExited(..)),
-                _,
-            ) => self.on_relay_message(message, now, out),
+            (ParentMessage::Relay(message), _) => self.on_relay_message(message, now, out),
             (ParentMessage::Signal(signal), _) => self.signal(signal, out),
             (ParentMessage::End(ending), _) => self.end(ending, now, out),
             (ParentMessage::Credit(bytes), _) => self.relay.grant(bytes),

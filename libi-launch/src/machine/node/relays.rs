@@ -13,7 +13,7 @@ use super::{Effect, LinkId, Node};
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Exit, Failure, Phase};
 use crate::machine::child::{Arrival, Child, ChildRole};
-use crate::machine::message::{ChildMessage, HostSpec, ParentMessage};
+use crate::machine::message::{ChildMessage, HostSpec, ParentMessage, RelayMessage};
 use crate::machine::relays::{HostBelow, HostLeft, Placement};
 use crate::machine::rendezvous::{ArrivalId, Claim};
 
@@ -85,9 +85,9 @@ impl Node {
         out.push(Effect::Close(link));
         self.starts.redirected(start, link, host, &spec.name);
         self.launcher.redirected(launch, now);
-        Self::send(relay, Kind::Control, &ParentMessage::Expect(start, spec), out);
+        Self::send_to_relay(relay, RelayMessage::Expect(start, spec), out);
         for (stream, text) in child.take_early_output() {
-            Self::send(relay, Kind::Control, &ParentMessage::HostPrinted(host, stream, text), out);
+            Self::send_to_relay(relay, RelayMessage::HostPrinted(host, stream, text), out);
         }
         let below = HostBelow { relay, start, attempt: launch.attempt, exit: None };
         let addresses = self.relays.redirect(host, below);
@@ -116,7 +116,7 @@ impl Node {
         self.relays.remove_host(host);
         self.relays.not_reached(start, below.relay);
         self.routes.remove(host);
-        Self::send(below.relay, Kind::Control, &ParentMessage::Release(host, below.attempt), out);
+        Self::send_to_relay(below.relay, RelayMessage::Release(host, below.attempt), out);
         let Some(spec) = self.launcher.came_back(host) else { return out.push(Effect::Refuse(arrival)) };
         self.reports.push(ChildMessage::Relaunch(host, spec.attempt, None));
         let launch = Launch { host, attempt: spec.attempt };
@@ -133,7 +133,7 @@ impl Node {
     pub(super) fn ask_to_relay(&mut self, link: LinkId, out: &mut Vec<Effect>) {
         let Some(start) = self.children.get(link).map(Child::start) else { return };
         if self.relays.is_asked(start, link) {
-            Self::send(link, Kind::Control, &ParentMessage::Relay(start), out);
+            Self::send_to_relay(link, RelayMessage::Listen(start), out);
         }
     }
 
@@ -150,17 +150,21 @@ impl Node {
         self.place_held(start, now, out);
     }
 
+    fn send_to_relay(relay: LinkId, message: RelayMessage, out: &mut Vec<Effect>) {
+        Self::send(relay, Kind::Control, &ParentMessage::Relay(message), out);
+    }
+
     /// Tells the relay of a host what the starter has told about it.
     pub(super) fn tell_relay(
         &self,
         start: StartId,
         name: &str,
-        message: impl FnOnce(HostIndex) -> ParentMessage,
+        message: impl FnOnce(HostIndex) -> RelayMessage,
         out: &mut Vec<Effect>,
     ) {
         let Some(host) = self.starts.below_named(start, name) else { return };
         if let Some(below) = self.relays.of(host).filter(|below| below.start == start) {
-            Self::send(below.relay, Kind::Control, &message(host), out);
+            Self::send_to_relay(below.relay, message(host), out);
         }
     }
 
@@ -227,7 +231,7 @@ impl Node {
         if self.relays.set_exit(start, host, exit) {
             return self.host_left(host, exit, now);
         }
-        self.tell_relay(start, name, |host| ParentMessage::HostEnded(host, exit), out);
+        self.tell_relay(start, name, |host| RelayMessage::HostEnded(host, exit), out);
     }
 
     /// The starter reports no further exits: those that it has not reported are unknown, or this.
@@ -244,7 +248,7 @@ impl Node {
             self.host_left(host, unnamed, now);
         }
         for relay in self.relays.with_hosts(start) {
-            Self::send(relay, Kind::Control, &ParentMessage::StarterExited(start, exit), out);
+            Self::send_to_relay(relay, RelayMessage::StarterExited(start, exit), out);
         }
     }
 
@@ -285,35 +289,34 @@ impl Node {
         self.direct.set_addresses(addresses);
     }
 
-    pub(super) fn on_relay_message(&mut self, message: ParentMessage, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn on_relay_message(&mut self, message: RelayMessage, now: Instant, out: &mut Vec<Effect>) {
         match message {
-            ParentMessage::Relay(start) => {
+            RelayMessage::Listen(start) => {
                 self.relays.become_relay();
                 if self.direct.listen_as_relay() {
                     out.push(Effect::Listen { loopback: self.options.loopback });
                     out.push(Effect::AcceptStart(start));
                 }
             }
-            ParentMessage::Expect(start, spec) => self.expect(start, *spec, now, out),
-            ParentMessage::Release(host, attempt) => {
+            RelayMessage::Expect(start, spec) => self.expect(start, *spec, now, out),
+            RelayMessage::Release(host, attempt) => {
                 if let Some(link) = self.child_of(host, Some(attempt)) {
                     self.force_end(link, Cause::Cancelled, now, out);
                 }
             }
-            ParentMessage::HostEnded(host, exit) => {
+            RelayMessage::HostEnded(host, exit) => {
                 if let Some(link) = self.child_of(host, None) {
                     self.leader_ended(link, exit, now, out);
                 }
             }
-            ParentMessage::HostPrinted(host, stream, text) => {
+            RelayMessage::HostPrinted(host, stream, text) => {
                 if let Some(link) = self.child_of(host, None) {
                     self.printed(link, stream, text);
                 }
             }
-            ParentMessage::StarterExited(start, exit) => {
+            RelayMessage::StarterExited(start, exit) => {
                 self.no_further_ends(start, exit, &Cause::StarterExited(exit), now, out);
             }
-            _ => {}
         }
     }
 

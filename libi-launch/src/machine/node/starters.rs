@@ -29,7 +29,7 @@ use super::{Effect, LinkId, Node, Notice};
 use crate::backend::{BulkMethod, LaunchMethod};
 use crate::failure::{Cause, Exit, Failure};
 use crate::machine::child::Child;
-use crate::machine::message::ParentMessage;
+use crate::machine::message::RelayMessage;
 use crate::machine::output_relay::Stream;
 use crate::machine::start_table::StarterStep;
 
@@ -170,7 +170,7 @@ impl Node {
         match self.child_named(start, host, |_| true) {
             Some(link) => self.printed(link, stream, text),
             None if self.starts.below_named(start, host).is_some() => {
-                self.tell_relay(start, host, |host| ParentMessage::HostPrinted(host, stream, text), out);
+                self.tell_relay(start, host, |host| RelayMessage::HostPrinted(host, stream, text), out);
             }
             // A message of the starter itself may look like that: `Error: no such file`.
             None => self.starts.printed(start, &[host.as_bytes(), b": ", &text].concat()),
