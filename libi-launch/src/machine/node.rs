@@ -110,7 +110,8 @@ impl Node {
     #[must_use]
     pub fn member(process: u32, machine: String, entropy: u64) -> Self {
         let role = Role::Member(ParentLink::new(process, machine));
-        Self::new(SessionKey(0), role, LaunchOptions::default(), entropy)
+        let starts = StartTable::of_leader();
+        Self { starts, ..Self::new(SessionKey(0), role, LaunchOptions::default(), entropy) }
     }
 
     fn new(session: SessionKey, role: Role, options: LaunchOptions, entropy: u64) -> Self {

@@ -99,11 +99,21 @@ pub(super) enum StarterStep {
 
 impl StartTable {
     pub(super) fn new() -> Self {
+        Self::counting_from(0)
+    }
+
+    /// The table of a leader. A relay expects arrivals of the front end's starts beside its own: their
+    /// numbers must differ.
+    pub(super) fn of_leader() -> Self {
+        Self::counting_from(1 << 31)
+    }
+
+    fn counting_from(last: u32) -> Self {
         Self {
             single: BTreeMap::new(),
             bulk: BTreeMap::new(),
             deadlines: BTreeSet::new(),
-            last: StartId(0),
+            last: StartId(last),
             current: None,
             divisions: MAX_DIVISIONS,
             refused: None,
