@@ -194,8 +194,13 @@ impl Node {
         if let Role::FrontEnd(front) = &mut self.role {
             front.set_queued(self.starts.is_waiting(), now);
         }
-        if self.is_front() && !self.reports.is_empty() {
-            // What has failed may end the launch.
+        let is_due = self.front_end().is_some_and(|front| {
+            !self.reports.is_empty() || front.deadline(self.stage).is_some_and(|due| due <= now)
+        });
+        if is_due {
+            // The end of the launch is decided before hosts are launched, and output of members is
+            // passed on before their ends.
+            self.relay_output(out);
             self.send_reports(now, out);
         }
         self.launcher.clear_wake();

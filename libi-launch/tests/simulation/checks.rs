@@ -268,9 +268,10 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             return Err(format!("{host} was cut short, but is reported as timed out: {failure:?}"));
         }
         let was_started = failure.phase == Phase::Starting && failure.elapsed > Duration::from_secs(2);
-        // A program whose start waits has printed nothing yet.
+        // A program whose start waits has printed nothing yet, and one that cannot be started never does.
         let may_wait = scenario.srun.is_some_and(|srun| srun.waits > 0.0);
-        let has_run = !may_wait && !matches!(failure.cause, Cause::NotStarted(_));
+        let has_run =
+            !may_wait && scenario.can_start(world, host) && !matches!(failure.cause, Cause::NotStarted(_));
         let has_printed = was_started && last == Some(Fate::HangsWithBanner) && has_run;
         if has_printed && !failure.tail.contains("Welcome") {
             return Err(format!("what {host} has printed is forgotten: {failure:?}"));
@@ -295,7 +296,9 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     }
     for replaced in front.replaced() {
         let is_refused = scenario.host_trouble(&replaced.by) == HostTrouble::Outside;
-        let launched = is_refused || world.starts.iter().any(|start| start.name == replaced.by);
+        let had_no_resources = world.without_resources.contains(&replaced.by);
+        let launched =
+            is_refused || had_no_resources || world.starts.iter().any(|start| start.name == replaced.by);
         if *verdict == Notice::Up && in_time && !launched && !scenario.is_crowded() && !scenario.settles() {
             return Err(format!("was never launched: {replaced:?}"));
         }

@@ -62,6 +62,10 @@ const FOUND_WITH_BLOCKED_LAUNCHERS: [u64; 1] = [684];
 /// through 700 levels; and failures at a launcher that was in doubt when the session went up.
 const FOUND_WITH_SETTLE: [u64; 6] = [10_171, 15_114, 26_047, 61_717, 5_007_556, 50_200_510_576];
 
+/// The same, in small clusters: a host that was launched in the step in which the deadline passed; and
+/// in the checks, a spare whose launch was refused for lack of resources.
+const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 2] = [630_175_693_840, 630_175_690_049];
+
 /// Seeds that have found defects since hosts are started in bulk: starters that counted as in flight
 /// as long as their programs ran; hosts launched in the step in which the launch was given up;
 /// evidence that a later, weaker one replaced.
@@ -78,8 +82,10 @@ const FOUND_WITH_SRUN: [u64; 4] = [81, 201, 1_093, 345_453_659_369];
 
 /// Seeds that have found defects since leaders are redirected to relays: a host that was sent to a
 /// relay that was ending, and was given up with it; and in the checks, sessions that had lost hosts
-/// by `srun` after they were up, and a start that had waited for too long and went on.
-const FOUND_WITH_RELAYS: [u64; 4] = [977_116_515_280, 45_758_904_364, 45_758_921_465, 77_124_338];
+/// by `srun` after they were up, a start that had waited for too long and went on, and a host that
+/// cannot be started and has printed nothing.
+const FOUND_WITH_RELAYS: [u64; 5] =
+    [977_116_515_280, 45_758_904_364, 45_758_921_465, 77_124_338, 1_040_951_283_641];
 
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {
@@ -92,6 +98,7 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let few = FOUND_WITH_FEW_HOSTS.into_iter().map(Scenario::with_bulk_starts);
     let by_srun = FOUND_WITH_SRUN.into_iter().chain(FOUND_WITH_RELAYS);
     let few = few.chain(by_srun.map(Scenario::with_srun));
+    let few = few.chain(FOUND_WITH_SETTLE_AND_FEW_HOSTS.into_iter().map(Scenario::with_settle));
     let found = found.chain(few.map(Scenario::mostly_small));
     check_all(found, |scenario| run(scenario).map(drop));
 }

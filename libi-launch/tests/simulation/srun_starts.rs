@@ -189,6 +189,13 @@ impl Scenario {
         }
     }
 
+    /// Whether the machine that a host was last launched on can be started by `srun`, if that
+    /// starts hosts.
+    pub(crate) fn can_start(&self, world: &Cluster, host: HostIndex) -> bool {
+        let last = world.starts.iter().rfind(|start| start.host == host);
+        last.is_none_or(|start| self.host_trouble(&start.name) == HostTrouble::Nothing)
+    }
+
     /// How much longer it takes to notice that the host of this name cannot be started.
     pub(crate) fn time_to_notice(&self, name: &str) -> Duration {
         let is_named = self.host_trouble(name) == HostTrouble::Named;

@@ -77,6 +77,8 @@ pub(crate) struct Cluster {
     pub(crate) denials: BTreeMap<MemberRole, usize>,
     /// All launches of hosts, in order.
     pub(crate) starts: Vec<Start>,
+    /// The machines whose launch was refused for lack of resources.
+    pub(crate) without_resources: BTreeSet<String>,
     pub(crate) deaths: Vec<Death>,
     /// What the front end had given up when a process was killed.
     pub(crate) given_up: BTreeSet<HostIndex>,
@@ -104,7 +106,7 @@ impl Cluster {
     pub(crate) fn new(scenario: Scenario) -> Self {
         let rng = Rng::new(scenario.seed).fork(1);
         let (processes, notices, fates, denials, present_at_up, arrivals) = Default::default();
-        let (starts, deaths, given_up, futile_launch) = Default::default();
+        let (starts, without_resources, deaths, given_up, futile_launch) = Default::default();
         let direct = Connections::new(scenario.seed);
         let mut cluster = Self {
             scenario,
@@ -114,6 +116,7 @@ impl Cluster {
             fates,
             denials,
             starts,
+            without_resources,
             deaths,
             given_up,
             futile_launch,

@@ -40,6 +40,7 @@ impl Cluster {
         if let MemberRole::Leader(host) = place {
             if self.is_full(from) {
                 self.fates.insert((place, attempt), Fate::OutOfResources);
+                self.without_resources.insert(name);
                 return agenda.tell(
                     agenda.now(),
                     from,
