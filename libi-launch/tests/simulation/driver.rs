@@ -2,11 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 use libi_core::wire::{Arrival, LinkInput};
 use libi_launch::machine::{Effect, Event, LinkId, Node};
+
+/// The nodes of this process, in the order of their starts; for the log.
+static NODES: AtomicU64 = AtomicU64::new(0);
 
 /// A node with its links.
 #[derive(Debug)]
@@ -14,6 +18,8 @@ pub(crate) struct Driver {
     node: Node,
     links: BTreeMap<LinkId, LinkInput>,
     closed: BTreeSet<LinkId>,
+    /// Tells this node from others in the log, if there is one.
+    log: Option<u64>,
 }
 
 /// An input of a driver.
@@ -34,7 +40,8 @@ pub(crate) enum Output {
 
 impl Driver {
     pub(crate) fn new(node: Node) -> Self {
-        Self { node, links: BTreeMap::new(), closed: BTreeSet::new() }
+        let log = std::env::var_os("LIBI_SIMULATION_LOG").map(|_| NODES.fetch_add(1, Ordering::Relaxed));
+        Self { node, links: BTreeMap::new(), closed: BTreeSet::new(), log }
     }
 
     fn link(&mut self, link: LinkId) -> &mut LinkInput {
@@ -43,8 +50,14 @@ impl Driver {
 
     fn tell(&mut self, event: Event, now: Instant, out: &mut Vec<Output>) {
         let mut effects = Vec::new();
+        if let Some(id) = self.log {
+            println!("{now} node {id} {:?}: {event:?}", self.node.rank());
+        }
         self.node.on(event, now, &mut effects);
         for effect in effects {
+            if let Some(id) = self.log {
+                println!("{now} node {id} {:?}: -> {effect:?}", self.node.rank());
+            }
             match &effect {
                 Effect::Trust(link) => self.link(*link).trust(),
                 Effect::SessionUp(tree) => {

@@ -2,7 +2,8 @@
 //!
 //! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` runs many. Otherwise `LIBI_SEED_COUNT`
 //! seeds, by default 200, are run from `LIBI_SEED_BASE` on, by default 0. Tests of special cases run
-//! a tenth of a larger count. Nine seeds of ten simulate small clusters.
+//! a tenth of a larger count. Nine seeds of ten simulate small clusters. With `LIBI_SIMULATION_LOG=1`
+//! every event and every effect of each node is printed.
 
 use std::fmt::Write as _;
 use std::ops::Range;
