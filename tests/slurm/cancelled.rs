@@ -1,7 +1,7 @@
 //! Jobs and steps that end before their time, by `scancel`, at their time limit or requeued:
 //! launches and sessions end with Slurm's own words, and nothing is left.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libi::Rules;
 
@@ -16,6 +16,9 @@ use libi_testkit::programs;
 const NODES: [&str; 4] = ["s0001", "s0002", "s0003", "s0004"];
 /// slurmctld looks for jobs at their time limit each half minute.
 const TIME_LIMITS: Duration = Duration::from_secs(45);
+
+/// When a job that has not begun is told again to do so.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
 
 /// A launch whose programs run and do not join.
 fn stuck<'a>(lab: &'a Slurm, hosts: &str) -> Launch<'a> {
@@ -130,12 +133,13 @@ fn a_batch_job_that_is_cancelled_or_requeued_takes_its_session_along() {
     lab.nothing_runs();
     println!("requeued: {}", lab.printed_by_script());
     let is = |state: &str| lab.jobs().iter().any(|it| it.starts_with(&format!("{job} {state} ")));
-    let mut is_told = false;
+    let mut told: Option<Instant> = None;
     within(TIMEOUT, "it runs again", || {
-        // Otherwise it would wait for two minutes from the end of its first run. Told again and again,
-        // it would begin ever later.
-        if is("PENDING") && !is_told {
-            is_told = lab.start_time_is_now(&job);
+        // Otherwise it would wait for two minutes from the end of its first run. slurmctld may set that
+        // time after it was told; and told again and again, the job would begin ever later.
+        let is_due = told.is_none_or(|at| at.elapsed() > TELL_AGAIN);
+        if is_due && is("PENDING") && lab.start_time_is_now(&job) {
+            told = Some(Instant::now());
         }
         is("RUNNING")
     });
