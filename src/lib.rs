@@ -50,6 +50,7 @@
 //! The program `libi` is the crate `libi-cli`, so that embedding the library does not compile it.
 #![deny(missing_docs)]
 
+pub mod agent;
 mod engine;
 mod executor;
 mod front;

@@ -6,6 +6,7 @@
 //! setter; the code that obeys it reads the node's options. A field that matters only to the front
 //! end is marked `#[serde(skip)]`: elsewhere it has its default.
 
+mod agent;
 mod limits;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::{Backend, LaunchMethod, Local};
 use crate::machine::{LinkPolicy, Policy, Rules};
 
+pub use agent::{AGENT_ENV, Agent, Programs};
 pub use limits::{MemberLimits, ProcessLimits};
 
 /// The options of a launch. [`Default`] requires all hosts to join within two minutes.
@@ -62,6 +64,10 @@ pub struct LaunchOptions {
     /// [`Duration::MAX`] the session goes up when every host has joined or failed.
     #[serde(skip)]
     pub settle: Option<Duration>,
+    /// The program that leads each host; by default the program of the host's first member does.
+    pub agent: Option<Agent>,
+    /// Which programs the members run: by default programs that join the session.
+    pub programs: Programs,
     /// The time after which the launch is over in any case: up, or given up.
     #[serde(skip)]
     pub deadline: Duration,
@@ -158,6 +164,8 @@ impl Default for LaunchOptions {
     fn default() -> Self {
         Self {
             backend: None,
+            agent: None,
+            programs: Programs::default(),
             policy: Policy::All,
             settle: None,
             deadline: Duration::from_secs(120),
@@ -227,6 +235,11 @@ impl LaunchOptions {
         self.cost.unwrap_or_else(|| self.launch_method().default_cost())
     }
 
+    /// Whether agents start programs that may not join.
+    pub(crate) fn has_any_programs(&self) -> bool {
+        self.agent.is_some() && self.programs == Programs::Any
+    }
+
     /// Whether a static tree decides which node launches which host.
     pub(crate) fn is_static(&self) -> bool {
         self.strategy != Strategy::Late
@@ -248,6 +261,7 @@ macro_rules! setters {
 }
 
 setters! {
+    programs: Programs,
     policy: Policy,
     settle: Option<Duration>,
     deadline: Duration,
@@ -265,6 +279,13 @@ setters! {
 }
 
 impl LaunchOptions {
+    /// Sets the [`agent`](field@Self::agent).
+    #[must_use]
+    pub fn agent(mut self, agent: Agent) -> Self {
+        self.agent = Some(agent);
+        self
+    }
+
     /// Sets the expected [`cost`](field@Self::cost).
     #[must_use]
     pub fn cost(mut self, cost: Cost) -> Self {

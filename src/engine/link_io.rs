@@ -58,6 +58,9 @@ pub(super) struct LinkIo {
     pub(super) trailer: Option<ExitTrailer>,
     /// A direct connection may come, for which a descriptor is reserved.
     pub(super) awaits_direct: bool,
+    /// Frames of the communication half, and shared memory sent with them, that wait until the program
+    /// at the other end joins.
+    held: Option<Vec<(Frame, Option<SealedRegion>)>>,
     /// Nothing is received or sent any more.
     pub(super) closed: bool,
     /// The process has been released.
@@ -80,17 +83,26 @@ impl LinkIo {
         self.send_queue.put_first(first);
     }
 
-    /// Queues a frame of the communication half.
-    pub(super) fn queue_frame(&mut self, frame: Frame) {
-        if !self.closed && !self.has_exited() {
-            self.active_queue().queue_frame(frame.0, None);
+    /// Queues a frame of the communication half, with the shared memory that is sent with it.
+    pub(super) fn queue_frame(&mut self, frame: Frame, lent: Option<SealedRegion>) {
+        if self.closed || self.has_exited() {
+            return;
+        }
+        match &mut self.held {
+            Some(held) => held.push((frame, lent)),
+            None => self.active_queue().queue_frame(frame.0, lent),
         }
     }
 
-    /// Queues a frame together with shared memory.
-    pub(super) fn queue_loan(&mut self, frame: Frame, lent: SealedRegion) {
-        if !self.closed && !self.has_exited() {
-            self.active_queue().queue_frame(frame.0, Some(lent));
+    /// Keeps frames of the communication half from now on.
+    pub(super) fn hold_frames(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// Sends the frames that were kept.
+    pub(super) fn release_frames(&mut self) {
+        for (frame, lent) in self.held.take().into_iter().flatten() {
+            self.queue_frame(frame, lent);
         }
     }
 
@@ -283,6 +295,7 @@ impl LinkIo {
         if !std::mem::replace(&mut self.closed, true) {
             self.flush();
         }
+        self.held = None;
         self.close_direct(registry, targets);
         self.close_channel(registry, targets);
     }

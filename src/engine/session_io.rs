@@ -250,7 +250,7 @@ impl SessionIo {
     }
 
     fn may_read_printed(&self, link: LinkId) -> bool {
-        self.node.reads_output() && (link != LinkId::PARENT || self.node.rank().is_some())
+        self.node.reads_output() && (link != LinkId::PARENT || self.node.host().is_some())
     }
 
     /// Does what no descriptor reports: deadlines, starts, queued output.

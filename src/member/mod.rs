@@ -184,6 +184,43 @@ impl fmt::Debug for MemberError {
     }
 }
 
+/// Connects this process to its parent, and starts its runtime.
+fn connect(options: &MemberOptions) -> Result<MemberRuntime, InitError> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let link = std::env::var(LINK_ENV).map_err(|_| InitError::StartedByHand)?;
+    if TAKEN.swap(true, Ordering::SeqCst) {
+        return Err(InitError::Twice);
+    }
+    let no_link =
+        |problem: std::io::Error| InitError::NoLink { link: link.clone(), problem: problem.to_string() };
+    let streams = match link.as_str() {
+        LINK_STDIO | LINK_STDIO_STDERR => stdio::take_streams(link == LINK_STDIO_STDERR).map_err(no_link)?,
+        LINK_RENDEZVOUS => rendezvous::take_rendezvous()?,
+        number => stdio::take_socket(number).map_err(no_link)?,
+    };
+    let entropy = getrandom::u64().map_err(std::io::Error::from)?;
+    let machine = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
+    let node = Node::member(std::process::id(), machine.unwrap_or_default(), entropy);
+    let lasting = options.progress == Progress::Thread || is_main_thread();
+    let session_io = SessionIo::new(node, inherited_by_members(), lasting);
+    let has_death_signal = matches!(streams.channel, stdio::ParentChannel::Socket(_))
+        || std::env::var_os(DEATH_SIGNAL_ENV).is_some();
+    MemberRuntime::new(session_io, streams, has_death_signal, options.progress)
+        .map_err(|why| explain(why, FEWEST_FDS).into())
+}
+
+/// Leads a host without being a member, until its part of the session is over.
+pub(crate) fn serve() -> Result<(), InitError> {
+    let runtime = connect(&MemberOptions::new().progress(Progress::Manual))?;
+    runtime.wait(Duration::MAX, |state| state.is_over.then_some(()));
+    // The parent should receive what there is to report before this process ends.
+    let _ = runtime.wait_flushed(LAST_WORDS, true);
+    Ok(())
+}
+
+/// How long a process that ends passes on what it has to report.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 impl Member {
     /// Joins the session that this process was started for, and returns when the session is up. The
     /// wait is bounded by the deadline of the front end, and by the loss of the link.
@@ -202,29 +239,7 @@ impl Member {
     /// # Errors
     /// As for [`init`](Self::init).
     pub fn with(options: &MemberOptions) -> Result<Self, InitError> {
-        static TAKEN: AtomicBool = AtomicBool::new(false);
-        let link = std::env::var(LINK_ENV).map_err(|_| InitError::StartedByHand)?;
-        if TAKEN.swap(true, Ordering::SeqCst) {
-            return Err(InitError::Twice);
-        }
-        let no_link =
-            |problem: std::io::Error| InitError::NoLink { link: link.clone(), problem: problem.to_string() };
-        let streams = match link.as_str() {
-            LINK_STDIO | LINK_STDIO_STDERR => {
-                stdio::take_streams(link == LINK_STDIO_STDERR).map_err(no_link)?
-            }
-            LINK_RENDEZVOUS => rendezvous::take_rendezvous()?,
-            number => stdio::take_socket(number).map_err(no_link)?,
-        };
-        let entropy = getrandom::u64().map_err(std::io::Error::from)?;
-        let machine = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
-        let node = Node::member(std::process::id(), machine.unwrap_or_default(), entropy);
-        let lasting = options.progress == Progress::Thread || is_main_thread();
-        let session_io = SessionIo::new(node, inherited_by_members(), lasting);
-        let has_death_signal = matches!(streams.channel, stdio::ParentChannel::Socket(_))
-            || std::env::var_os(DEATH_SIGNAL_ENV).is_some();
-        let runtime = MemberRuntime::new(session_io, streams, has_death_signal, options.progress)
-            .map_err(|why| explain(why, FEWEST_FDS))?;
+        let runtime = connect(options)?;
         let up = runtime.wait(Duration::MAX, |state| match state.stage {
             MemberStage::Joining => None,
             MemberStage::Up => Some(Ok(())),
@@ -233,7 +248,7 @@ impl Member {
         let up = up.unwrap_or(Err(InitError::Ended));
         if up.is_err() {
             // The parent should receive the outcome of the launch before this process ends.
-            let _ = runtime.wait_flushed(Duration::from_secs(1), true);
+            let _ = runtime.wait_flushed(LAST_WORDS, true);
         }
         up?;
         let place = runtime.with(|state| state.place.clone()).ok_or(InitError::Ended)?;
@@ -352,6 +367,6 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         // The last output may still be on its way out of this process.
-        let _ = self.runtime.wait_flushed(Duration::from_secs(1), false);
+        let _ = self.runtime.wait_flushed(LAST_WORDS, false);
     }
 }

@@ -257,7 +257,12 @@ impl EngineSink for MemberSink {
     fn notice(&mut self, _: NodeId, notice: Notice, node: &Node, now: Instant) {
         let stage = match notice {
             Notice::Up => {
-                node.options().limits.apply();
+                let limits = &node.options().limits;
+                if node.is_agent() {
+                    limits.apply_for_members();
+                } else {
+                    limits.apply();
+                }
                 MemberStage::Up
             }
             Notice::End(ending) => {
@@ -268,6 +273,11 @@ impl EngineSink for MemberSink {
                 MemberStage::Ending
             }
             Notice::Signal(signal) => return self.signals.push((now, signal)),
+            Notice::Over => {
+                let mut shared = self.shared.lock();
+                shared.state.is_over = true;
+                return self.shared.announce(shared);
+            }
             _ => return,
         };
         let mut shared = self.shared.lock();
@@ -283,7 +293,7 @@ impl EngineSink for MemberSink {
         log::debug!(
             target: "libi::session",
             "{} on {}: {}",
-            node.rank().map_or_else(|| "a member".to_owned(), |rank| rank.to_string()),
+            node.rank().map_or_else(|| "an agent".to_owned(), |rank| rank.to_string()),
             node.host().map_or("an unknown host", |(_, name)| name),
             if stage == MemberStage::Up { "the session is up" } else { "the session is ending" },
         );

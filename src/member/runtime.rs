@@ -48,6 +48,8 @@ pub(super) struct MemberInfo {
 pub(super) struct MemberState {
     pub(super) stage: MemberStage,
     pub(super) place: Option<MemberInfo>,
+    /// The node and everything that it has started have ended.
+    pub(super) is_over: bool,
     /// No other member needs this process.
     pub(super) alone: bool,
     /// Everything that this process had to pass on is with the next process.
@@ -114,6 +116,7 @@ impl MemberRuntime {
         let state = MemberState {
             stage: MemberStage::Joining,
             place: None,
+            is_over: false,
             alone: false,
             flushed: false,
             executed: 0,

@@ -4,12 +4,16 @@
 //! |---|---|---|---|---|
 //! | `Starting` | `AwaitHello` | | | `Ending` |
 //! | `AwaitHello` | | `Up` | | `Ending` |
+//! | `Running` | | `Up` | | `Ending` |
 //! | `Up` | | | `Up`, joined | `Ending` |
 //! | `Ending` | | | | gone: exited and link closed, or twice `kill_grace` passed around SIGKILL |
 //!
 //! An event without an entry violates the protocol (see `node/children.rs`). What only a child that
 //! has said hello can have or do is a part of the stage `Up`. A child that ends keeps the stage that
 //! it has reached.
+//!
+//! A program that may not join is `Running` from its start on (see `node/programs.rs`). Its link may
+//! close without consequences, and its state has no deadline.
 //!
 //! A child of a bulk start is `Starting` until its link has arrived at the rendezvous and the
 //! preamble has arrived on it.
@@ -58,6 +62,8 @@ pub(super) enum Arrival {
 pub(super) enum ChildState {
     Starting,
     AwaitHello,
+    /// It is a member already, and may never say hello.
+    Running,
     Up,
     Ending {
         /// Whether it had said hello.
@@ -72,6 +78,7 @@ pub(super) enum ChildState {
 enum Stage {
     Starting,
     AwaitHello,
+    Running,
     Up(Box<UpState>),
 }
 
@@ -87,6 +94,8 @@ struct ChildEnd {
 #[derive(Debug)]
 pub(super) struct Child {
     role: ChildRole,
+    /// Whether it leads its host without being a member.
+    is_agent: bool,
     /// The start that brings it up.
     start: StartId,
     arrival: Arrival,
@@ -99,6 +108,8 @@ pub(super) struct Child {
     last_heard: Instant,
     /// Whether the link can still deliver data.
     open: bool,
+    /// The child is in the tree of the session: its link belongs to the communication half, too.
+    in_tree: bool,
     exit: Option<Exit>,
     early_output: EarlyOutput,
     /// The end of everything that the child has printed.
@@ -136,6 +147,7 @@ impl Child {
     ) -> Self {
         Self {
             role,
+            is_agent: false,
             start,
             arrival,
             ticket: role.ticket(session, nonce),
@@ -145,10 +157,21 @@ impl Child {
             end: None,
             last_heard: now,
             open: true,
+            in_tree: false,
             exit: None,
             early_output: EarlyOutput::default(),
             tail: Vec::new(),
         }
+    }
+
+    /// The process leads its host without being a member.
+    pub(super) fn set_agent(&mut self) {
+        self.is_agent = true;
+    }
+
+    /// The process is a member from its start on, and may never say hello.
+    pub(super) fn run(&mut self) {
+        self.stage = Stage::Running;
     }
 
     pub(super) fn state(&self) -> ChildState {
@@ -158,6 +181,7 @@ impl Child {
             }
             (Stage::Starting, None) => ChildState::Starting,
             (Stage::AwaitHello, None) => ChildState::AwaitHello,
+            (Stage::Running, None) => ChildState::Running,
             (Stage::Up(_), None) => ChildState::Up,
         }
     }
@@ -166,6 +190,7 @@ impl Child {
         match &self.stage {
             Stage::Starting => Phase::Starting,
             Stage::AwaitHello => Phase::Handshaking,
+            Stage::Running => Phase::Joined,
             Stage::Up(up) if up.has_joined() => Phase::Joined,
             Stage::Up(_) => Phase::Joining,
         }
@@ -173,6 +198,11 @@ impl Child {
 
     pub(super) fn is_up(&self) -> bool {
         self.state() == ChildState::Up
+    }
+
+    /// Whether it is a member that has not said hello.
+    pub(super) fn is_running(&self) -> bool {
+        self.state() == ChildState::Running
     }
 
     pub(super) fn is_ending(&self) -> bool {
@@ -198,8 +228,13 @@ impl Child {
         self.role.launch().map(|launch| launch.host)
     }
 
-    /// The rank of the process itself.
+    /// The rank of the process itself; an agent has none.
     pub(super) fn rank(&self) -> Option<Rank> {
+        self.first_rank().filter(|_| !self.is_agent)
+    }
+
+    /// The rank of the process, or of the first member of an agent's host.
+    pub(super) fn first_rank(&self) -> Option<Rank> {
         match self.role {
             ChildRole::Local(rank) => Some(rank),
             ChildRole::Leader(_) => self.blocks.first().map(|block| block.first),
@@ -300,8 +335,8 @@ impl Child {
         let drop = (self.tail.len() + tail.len()).saturating_sub(TAIL);
         self.tail.drain(..drop);
         self.tail.extend_from_slice(tail);
-        if self.up().is_some() {
-            return Some((self.rank()?, text));
+        if self.up().is_some() || matches!(self.stage, Stage::Running) {
+            return Some((self.first_rank()?, text));
         }
         self.early_output.push(stream, text);
         None

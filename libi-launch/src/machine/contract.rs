@@ -115,6 +115,8 @@ pub enum Event {
     DirectConnected(bool),
     /// The user of a member detaches it from the session, once that is up.
     Detach,
+    /// To an agent: its programs can be started; otherwise, why not.
+    ProgramsFound(Result<(), String>),
 }
 
 /// A request of a node to its driver.
@@ -149,9 +151,17 @@ pub enum Effect {
     Close(LinkId),
     /// Kill the process that was started for a link.
     Kill(LinkId),
+    /// Send a signal to the process that was started for a link, and to its process group.
+    Signal(LinkId, i32),
     /// The process that was started for a link has detached: it must survive the end of this
     /// process.
     DetachChild(LinkId),
+    /// Look for these programs, and report whether they could be started with
+    /// [`Event::ProgramsFound`].
+    FindPrograms(Vec<Program>),
+    /// A program that was started as a plain one has joined: data of the session that wait for its
+    /// link are sent, and those that arrive on it are passed to the communication half.
+    Carry(LinkId),
     /// To the master: the bytes of the following [`Effect::Input`] are the program's standard
     /// input.
     TakeInput,
@@ -174,7 +184,9 @@ pub enum Effect {
     /// Receive from the direct connection from now on.
     ReceiveDirect(LinkId),
     /// To the communication half: the session is up, with this tree. Data of the session that
-    /// arrive on the links of the tree are passed to the communication half from now on.
+    /// arrive on the links of the tree are passed to the communication half from now on. Data for a
+    /// link that does not [carry](super::Node::carries_data) them yet are kept until
+    /// [`Effect::Carry`].
     SessionUp(Topology),
     /// To the communication half: this link of the tree is closed in both directions, and no longer
     /// a link of the tree.

@@ -89,6 +89,8 @@ pub(super) struct FrontEndState {
     timings: Vec<LaunchTiming>,
     links: HostLinks,
     members: LiveMembers,
+    /// Agents lead the hosts, and are no members.
+    has_agents: bool,
     /// When every host has to have its verdict.
     deadline: Instant,
     /// Since when the launch waits for resources, and how long it has waited before.
@@ -124,6 +126,7 @@ impl FrontEndState {
             timings: vec![LaunchTiming::default(); plan.hosts.len()],
             links: HostLinks::new(plan.hosts.len()),
             members: LiveMembers::new(plan.size),
+            has_agents: plan.options.agent.is_some(),
             deadline: Instant::FAR_FUTURE,
             queued_since: None,
             queued: Duration::ZERO,
@@ -207,6 +210,7 @@ impl FrontEndState {
             LateLoss::Pending => return notices,
             LateLoss::Resolved(verdict) => {
                 if let ChildMessage::Failed(host, _, Failure { cause: Cause::Exited(exit), .. }) = &verdict
+                    && !self.has_agents
                     && let Some(leader) = blocks(*host).first().map(|block| block.first)
                 {
                     self.members.remove(leader);

@@ -9,6 +9,9 @@
 //! - Leaders start the leaders of other hosts. The [late-commit queue](libi_core::plan::late) of
 //!   each leader decides which, or a static tree if the user asks for one.
 //! - Leaders start all further members of their own host at once.
+//! - A leader is the first member of its host, or an [agent](crate::options::Agent), which is none and
+//!   starts all members of its host. An agent may start programs that never join; the head of
+//!   `node/programs.rs` tells how.
 //! - A leader that cannot launch hosts from its machine hands its hosts back to its parent (see the
 //!   heads of `launcher/health.rs` and `launcher/hand_back.rs`). If the leader of the first host
 //!   cannot launch, the front end launches all hosts itself.
@@ -99,6 +102,7 @@
 //! | `Input` | | sent to the master, if the session is up |
 //! | `InputTaken` | | reported to the front end |
 //! | `Detach` | attachment | `Detached` is reported |
+//! | `ProgramsFound` | programs | the host of an agent may join, or fails |
 //! | `Listening` | direct links | bulk starts may begin; later children are offered a direct link |
 //! | | relays | a relay reports its addresses |
 //! | `DirectAccepted`, `DirectConnected` | direct links | the link moves, or stays |

@@ -8,6 +8,7 @@ mod heartbeats;
 mod launching;
 mod output;
 mod parent;
+mod programs;
 mod relays;
 mod session_end;
 mod session_up;
@@ -26,6 +27,7 @@ use libi_core::time::Instant;
 use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_control};
 use serde::Serialize;
 
+use self::programs::OwnPrograms;
 use super::attachment::Attachment;
 use super::child::Child;
 use super::child_table::ChildTable;
@@ -75,6 +77,7 @@ pub struct Node {
     input: bool,
     relay: OutputRelay,
     direct: DirectLinks,
+    own_programs: OwnPrograms,
     stage: SessionStage,
     nonces: Rng,
     children: ChildTable,
@@ -125,6 +128,7 @@ impl Node {
             input: false,
             relay: OutputRelay::new(),
             direct: DirectLinks::default(),
+            own_programs: OwnPrograms::default(),
             stage: SessionStage::new(),
             nonces: Rng::new(entropy),
             children: ChildTable::new(),
@@ -244,10 +248,16 @@ impl Node {
         Some(self.identity()?.leads()?.host)
     }
 
-    /// The rank of this process, once it is configured.
+    /// The rank of this process, once it is configured; an agent has none.
     #[must_use]
     pub fn rank(&self) -> Option<Rank> {
-        self.identity().map(Identity::rank)
+        self.identity().and_then(Identity::rank)
+    }
+
+    /// Whether this process leads its host without being a member.
+    #[must_use]
+    pub fn is_agent(&self) -> bool {
+        self.identity().is_some_and(Identity::is_agent)
     }
 
     /// The programs of the distributions.
@@ -347,6 +357,7 @@ impl Machine for Node {
             Event::Signal(signal) => self.signal(signal, out),
             Event::Consumed(bytes) => self.relay.grant(bytes),
             Event::Detach => self.detach(),
+            Event::ProgramsFound(found) => self.programs_found(found, now, out),
             Event::Input(bytes) => self.forward_input(&bytes, out),
             Event::InputTaken(bytes) => self.reports.push(ChildMessage::InputTaken(bytes)),
             Event::Listening(addresses) => self.listening(addresses),

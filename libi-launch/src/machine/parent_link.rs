@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::{Hello, MemberRole, Ticket};
 use libi_core::plan::late::{Attempt, Launch};
@@ -20,10 +21,14 @@ use libi_core::time::Instant;
 
 use super::message::{Membership, SessionConfig};
 
-/// Who a member is.
+/// Who a member is, or the agent of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
-    rank: Rank,
+    /// The ranks of the host that the process leads.
+    blocks: Vec<Block>,
+    /// The rank of this process, or of the first member of an agent's host.
+    first: Rank,
+    is_agent: bool,
     host: HostIndex,
     host_name: String,
     role: MemberRole,
@@ -31,8 +36,26 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    pub(super) fn rank(&self) -> Rank {
-        self.rank
+    /// The rank of the process; an agent has none.
+    pub(super) fn rank(&self) -> Option<Rank> {
+        (!self.is_agent).then_some(self.first)
+    }
+
+    /// The rank of the process, or of the first member of an agent's host.
+    pub(super) fn first_rank(&self) -> Rank {
+        self.first
+    }
+
+    /// Whether the process leads its host without being a member.
+    pub(super) fn is_agent(&self) -> bool {
+        self.is_agent
+    }
+
+    /// The ranks of the members that the process starts on its host.
+    pub(super) fn others(&self) -> impl Iterator<Item = (Rank, Block)> + use<> {
+        let ranks = self.blocks.clone().into_iter();
+        let ranks = ranks.flat_map(|block| block.ranks().map(move |rank| (rank, block)));
+        ranks.skip(usize::from(!self.is_agent))
     }
 
     /// The host that the member runs on, and its name.
@@ -144,8 +167,11 @@ impl ParentLink {
         if here > u64::from(config.size) {
             return None;
         }
+        let leads = matches!(ticket.place, MemberRole::Leader(_));
         self.state = JoinState::Joining(Identity {
-            rank: config.blocks.first()?.first,
+            first: config.blocks.first()?.first,
+            blocks: if leads { config.blocks.clone() } else { Vec::new() },
+            is_agent: leads && config.options.agent.is_some(),
             host: config.host,
             host_name: config.name.clone(),
             role: ticket.place,
@@ -196,7 +222,6 @@ impl ParentLink {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use libi_core::dist::layout::Block;
     use libi_core::join::{Nonce, SessionKey};
 
     use super::*;
@@ -245,7 +270,7 @@ pub(super) mod tests {
         assert_eq!(link.deadline(), Some(Instant::ZERO + TIMEOUT * 3 / 2));
         assert_eq!(link.identity(), None);
         let identity = link.on_config(&config(3, 4, 1)).unwrap();
-        assert_eq!((identity.rank(), identity.host()), (Rank(4), (HostIndex(3), "n3")));
+        assert_eq!((identity.rank(), identity.host()), (Some(Rank(4)), (HostIndex(3), "n3")));
         assert_eq!((identity.leads(), link.deadline()), (None, None));
     }
 

@@ -71,8 +71,24 @@ impl MemberLimits {
     /// Gives this process these limits, as far as its hard limits allow.
     pub fn apply(&self) {
         if let Self::These(limits) = self {
-            limits.apply();
+            limits.apply(|_| true);
         }
+    }
+
+    /// Gives this process, which starts members, the limits that they inherit: all but that of
+    /// [open files](Self::open_files), of which it may need more itself.
+    pub fn apply_for_members(&self) {
+        if let Self::These(limits) = self {
+            limits.apply(|resource| resource != Resource::RLIMIT_NOFILE);
+        }
+    }
+
+    /// The soft limit of open files, if it is set.
+    #[must_use]
+    pub fn open_files(&self) -> Option<u64> {
+        let Self::These(limits) = self else { return None };
+        let place = RESOURCES.iter().position(|resource| *resource == Resource::RLIMIT_NOFILE)?;
+        limits.soft.get(place).copied()
     }
 }
 
@@ -85,8 +101,9 @@ impl ProcessLimits {
         Self { umask: own_umask(), soft: RESOURCES.map(soft).to_vec() }
     }
 
-    fn apply(&self) {
-        for (&resource, &wanted) in RESOURCES.iter().zip(&self.soft) {
+    fn apply(&self, which: impl Fn(Resource) -> bool) {
+        let limits = RESOURCES.iter().zip(&self.soft).filter(|(resource, _)| which(**resource));
+        for (&resource, &wanted) in limits {
             let Ok((soft, hard)) = getrlimit(resource) else { continue };
             if wanted.min(hard) != soft {
                 // A soft limit up to the hard one is always allowed.
@@ -130,12 +147,12 @@ mod tests {
         let (umask_before, mut limits) = (own_umask(), ProcessLimits::of_this_process());
         limits.soft[1] = u64::MAX;
         limits.umask = Some(0o27);
-        limits.apply();
+        limits.apply(|_| true);
         assert_eq!(getrlimit(Resource::RLIMIT_CORE).unwrap(), (hard, hard));
         assert_eq!(own_umask(), Some(0o27));
         limits.soft[1] = soft;
         limits.umask = umask_before;
-        limits.apply();
+        limits.apply(|_| true);
         assert_eq!((getrlimit(Resource::RLIMIT_CORE).unwrap(), own_umask()), ((soft, hard), umask_before));
     }
 }

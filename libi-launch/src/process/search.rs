@@ -70,6 +70,37 @@ pub(super) fn explain_missing(file: OsBytes, cwd: Option<&OsBytes>) -> StartErro
     }
 }
 
+/// Checks that a file can be executed, as far as its permissions tell.
+pub(super) fn check_program(file: &OsBytes, cwd: Option<&OsBytes>) -> Result<(), StartError> {
+    let at = from_here(file, cwd);
+    if matches!(probe(&at), Probe::Program) {
+        let head = head(file, cwd).unwrap_or_default();
+        return match head.strip_prefix(b"#!").map(interpreter) {
+            Some(interpreter) if !from_here(&interpreter, cwd).exists() => {
+                Err(StartError::InterpreterMissing { program: file.clone(), interpreter })
+            }
+            _ => Ok(()),
+        };
+    }
+    let errno = match at.metadata() {
+        Ok(_) => libc::EACCES,
+        Err(error) => error.raw_os_error().unwrap_or(libc::ENOENT),
+    };
+    Err(StartError::Refused { step: StartStep::Exec(file.clone()), errno: Errno(errno) })
+}
+
+/// Checks that a directory exists and can be entered.
+pub(super) fn check_directory(directory: &OsBytes) -> Result<(), StartError> {
+    let at = Path::new(OsStr::from_bytes(directory.as_bytes()));
+    let errno = match at.metadata() {
+        Ok(found) if !found.is_dir() => libc::ENOTDIR,
+        Ok(_) if !sys::may_execute(at) => libc::EACCES,
+        Ok(_) => return Ok(()),
+        Err(error) => error.raw_os_error().unwrap_or(libc::ENOENT),
+    };
+    Err(StartError::Refused { step: StartStep::Directory(directory.clone()), errno: Errno(errno) })
+}
+
 enum Probe {
     Program,
     Denied,

@@ -90,6 +90,19 @@ impl<'a> Start<'a> {
         self
     }
 
+    /// Looks for the program without starting it. A start may fail all the same: whether the system can
+    /// execute the file is not tried.
+    ///
+    /// # Errors
+    /// There is no such program, it is not executable, or there is no such working directory.
+    pub fn look_up(&self) -> Result<(), StartError> {
+        if let Some(cwd) = &self.cwd {
+            search::check_directory(cwd)?;
+        }
+        let file = search::find(&self.program, &self.env, self.cwd.as_ref())?;
+        search::check_program(&file, self.cwd.as_ref())
+    }
+
     /// Starts the process. On success the program has been executed; on failure no process is left.
     ///
     /// # Errors

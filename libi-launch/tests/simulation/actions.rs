@@ -68,8 +68,8 @@ impl Cluster {
     }
 
     fn pick_member(&self, number: u64, agenda: &Agenda<Self>) -> Option<Id> {
-        let ours =
-            |id: &Id| *id != FRONT && !self.record.released.contains_key(id) && agenda.machine(*id).is_some();
+        let is_member = |id: &Id| agenda.machine(*id).is_some_and(|node| !node.is_agent());
+        let ours = |id: &Id| *id != FRONT && !self.record.released.contains_key(id) && is_member(id);
         let up = self.alive().filter(|(id, process)| process.told_up && ours(id));
         let up: Vec<Id> = up.map(|(id, _)| id).collect();
         up.get(number as usize % up.len().max(1)).copied()
@@ -113,8 +113,12 @@ impl Cluster {
                     self.record.wrong =
                         Some(format!("{} bytes were given without credit", self.record.given));
                 }
-                if *stream == Stream::Err {
-                    self.record.read.entry(*rank).or_default().extend(text);
+                match stream {
+                    Stream::Err if !text.starts_with(b"libi: ") => {
+                        self.record.read.entry(*rank).or_default().extend(text);
+                    }
+                    Stream::Err => {}
+                    Stream::Out => self.read_line(*rank, text),
                 }
                 if let Some(within) = self.scenario.reads {
                     agenda.tell(agenda.now() + within, FRONT, Event::Consumed(text.len() as u32).into());
@@ -178,7 +182,13 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     if all_is_well {
         let released_before =
             |id: Id, at: Instant| world.record.released.get(&id).is_some_and(|was| *was <= at + PROPAGATION);
-        for (id, process) in world.alive().filter(|(id, process)| *id != FRONT && process.told_up) {
+        // A program that joins late was signalled as a process before.
+        let is_member = |place| match place {
+            Some(MemberRole::Leader(_)) => scenario.agents.is_none(),
+            _ => !scenario.has_any_programs(),
+        };
+        let told = world.alive().filter(|(id, process)| *id != FRONT && process.told_up);
+        for (id, process) in told.filter(|(_, process)| is_member(process.place)) {
             let due = world
                 .record
                 .signals

@@ -13,7 +13,7 @@ use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Exit, Phase};
 use libi_launch::machine::{HostState, Node, Notice};
 
-use crate::scenario::{Fate, Scenario, Trouble};
+use crate::scenario::{Fate, Scenario};
 use crate::world::Cluster;
 
 /// The fate of launches from blocked hosts, and the fraction of hosts that are blocked.
@@ -83,8 +83,7 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
     if scenario.starters_fail()
         || scenario.is_crowded()
         || scenario.has_faults()
-        || scenario.bad > 0.0
-        || scenario.trouble != Trouble::Nothing
+        || !scenario.hosts_are_well()
         || links_fail
         || scenario.settles()
     {

@@ -108,7 +108,7 @@ pub(crate) fn tree(scenario: &Scenario, world: &Cluster, front: &Node) -> Result
         return Ok(()); // another first leader has another tree, and blocked leaders hand hosts back
     }
     let replaced = |host| front.replaced().iter().any(|replaced| replaced.host == host);
-    let all_is_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
+    let all_is_well = scenario.hosts_are_well();
     let mut latest: BTreeMap<HostIndex, HostIndex> = BTreeMap::new();
     for start in world.starts.iter().filter(|start| start.host != HostIndex(0) && !replaced(start.host)) {
         let wrong = |what: &str| Err(format!("{what} launches {start:?}"));
@@ -145,7 +145,7 @@ pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Re
         return Err(format!("a host connects directly: {:?}", world.direct.outcomes));
     }
     // The launch does not wait for a host that reports that it cannot connect.
-    let all_goes_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
+    let all_goes_well = scenario.hosts_are_well();
     let links_alone = all_goes_well && !scenario.is_crowded() && !world.was_cut;
     if scenario.may_be_unreachable() && links_alone && scenario.deaths.is_empty() && !scenario.may_be_silent()
     {
@@ -199,13 +199,18 @@ pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), Stri
     for death in world.deaths.iter().filter(|death| death.at > up + Duration::from_secs(5)) {
         let alive = death.above.iter().all(|id| world.processes[id.0 as usize].alive);
         let rank = match death.place {
+            // An agent with members is lost with its host.
+            Some(MemberRole::Leader(_)) if scenario.has_any_programs() => continue,
             Some(MemberRole::Leader(host)) => Rank(host.0 * scenario.members),
             Some(MemberRole::Local(rank)) => rank,
             None => continue,
         };
         let mut reported = world.notices.iter();
-        let reported =
-            reported.any(|(_, notice)| matches!(notice, Notice::Exited(whose, _) if *whose == rank));
+        let reported = reported.any(|(_, notice)| match (notice, death.place) {
+            (Notice::Lost(lost, _), Some(MemberRole::Leader(host))) => *lost == host,
+            (Notice::Exited(whose, _), _) => *whose == rank,
+            _ => false,
+        });
         let released = world.notices.iter().any(|(_, notice)| *notice == Notice::Detached(rank));
         if alive && sim.agenda.now() > known_by(death.at) && !reported && !released && !death.released {
             return Err(format!("not reported: {death:?}"));
@@ -289,6 +294,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         } || scenario.is_crowded() && failure.is_out_of_resources()
             || failure.cause == Cause::SettleElapsed
             || scenario.starters_fail()
+            || scenario.may_lack_programs()
             || is_settled && failure.timing.launcher.is_some_and(is_blocked);
         if *verdict == Notice::Up && in_time && !lost && scenario.bad == 0.0 && !at_fault {
             return Err(format!("{host} is not at fault, but given up: {failure:?}"));

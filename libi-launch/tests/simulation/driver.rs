@@ -61,8 +61,10 @@ impl Driver {
             match &effect {
                 Effect::Trust(link) => self.link(*link).trust(),
                 Effect::SessionUp(tree) => {
-                    tree.links().for_each(|link| self.link(link).carry_data(true));
+                    let links: Vec<_> = tree.links().filter(|link| self.node.carries_data(*link)).collect();
+                    links.into_iter().for_each(|link| self.link(link).carry_data(true));
                 }
+                Effect::Carry(link) => self.link(*link).carry_data(true),
                 Effect::Cut(link) => self.link(*link).carry_data(false),
                 Effect::Close(link) => drop(self.closed.insert(*link)),
                 _ => {}

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod actions;
+mod agents;
 mod blocked_launchers;
 mod bulk_starts;
 mod checks;
@@ -32,7 +33,7 @@ use libi_launch::failure::{Cause, Phase};
 use libi_launch::machine::{Event, HostState, Node, Notice, Policy};
 
 use driver::Driver;
-use scenario::{Scenario, Trouble};
+use scenario::Scenario;
 use seeds::{check_all, seeds_of_part};
 use world::{Cluster, FRONT, Happening, Pick};
 
@@ -140,6 +141,7 @@ macro_rules! in_parts {
 in_parts! {
     every_launch_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_settle;
     every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_srun;
+    every_session_of_agents_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_agents;
 }
 
 /// Runs a scenario and checks its invariants.
@@ -167,6 +169,9 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     check_verdict(scenario, &sim)?;
     actions::checks(scenario, &sim.world, sim.agenda.now())?;
     tree_views::checks(scenario, &sim.world, sim.agenda.now())?;
+    if let Some(front) = sim.agenda.machine(FRONT) {
+        agents::checks(scenario, &sim.world, front, sim.agenda.now())?;
+    }
 
     // From then on everything has to end by itself.
     let rules = &scenario.rules;
@@ -178,6 +183,9 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     let left: Vec<_> = sim.world.alive().filter(|(id, _)| *id != FRONT && !released(*id)).collect();
     if !left.is_empty() {
         return Err(format!("left running: {left:?}"));
+    }
+    if sim.world.has_programs() {
+        return Err("a program is left running".to_owned());
     }
     if sim.world.alive().any(|(id, _)| id == FRONT) && sim.world.has_starters() {
         return Err("a starter is left running".to_owned());
@@ -280,10 +288,17 @@ fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&HostState]) -
     }
     for (host, known) in (0..).zip(known) {
         let queue = places.get(&MemberRole::Leader(HostIndex(host))).copied().unwrap_or(0);
-        // A member that ended after it had joined is known by its exit.
+        // A member that ended after it had joined is known by its exit. An agent whose members have all
+        // ended may live or not.
+        let ended = |rank: Rank| {
+            let mut notices = sim.world.notices.iter();
+            notices.any(|(_, n)| matches!(n, Notice::Exited(of, _) | Notice::Detached(of) if *of == rank))
+        };
         let leader = Rank(host * scenario.members);
-        let exited =
-            sim.world.notices.iter().any(|(_, n)| matches!(n, Notice::Exited(rank, _) if *rank == leader));
+        let exited = scenario.agents.is_none() && ended(leader);
+        if scenario.agents.is_some() && (leader.0..leader.0 + scenario.members).map(Rank).all(ended) {
+            continue;
+        }
         let its_place = Some(MemberRole::Leader(HostIndex(host)));
         let mut released = sim.world.record.released.keys();
         if released.any(|id| sim.world.processes[id.0 as usize].place == its_place) {
@@ -297,7 +312,10 @@ fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&HostState]) -
     if let Some(place) = places.iter().find(|(_, count)| **count > 1) {
         return Err(format!("taken more than once: {place:?}"));
     }
-    if let Some(process) = sim.world.alive().find(|(_, process)| !process.told_up) {
+    let now = sim.agenda.now();
+    let uninformed =
+        sim.world.alive().find(|(_, it)| !it.told_up && !sim.world.has_just_joined(it.place, now));
+    if let Some(process) = uninformed {
         return Err(format!("is not told that the session is up: {process:?}"));
     }
     Ok(())
@@ -334,6 +352,8 @@ fn check_fates(
                     return Err(format!("host {host} is reported as joined, but its fates are {tried:?}"));
                 }
                 let ranks = host * scenario.members + 1..(host + 1) * scenario.members;
+                // Programs that may be any are started when the session is up.
+                let ranks = ranks.filter(|_| !scenario.has_any_programs());
                 let places = ranks.map(|rank| MemberRole::Local(Rank(rank))).chain([leader]);
                 let missing: Vec<_> = places.filter(|place| !world.present_at_up.contains(place)).collect();
                 if up && !missing.is_empty() {
@@ -342,8 +362,7 @@ fn check_fates(
             }
             HostState::Failed(failure) => {
                 let cut_short = failure.cause == Cause::SettleElapsed;
-                let all_goes_well =
-                    scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing && !scenario.starters_fail();
+                let all_goes_well = scenario.hosts_are_well() && !scenario.starters_fail();
                 if up && in_time && all_goes_well && !scenario.is_crowded() && !cut_short {
                     return Err(format!("host {host} has met with nothing bad, but: {failure:?}"));
                 }

@@ -22,6 +22,7 @@ use libi_launch::options::LaunchOptions;
 
 pub(crate) use self::fate::Fate;
 use crate::actions::Action;
+use crate::agents::AgentTrouble;
 use crate::blocked_launchers::BlockedLaunchers;
 use crate::srun_starts::SrunTrouble;
 use crate::world::BulkTrouble;
@@ -106,6 +107,8 @@ pub(crate) struct Scenario {
     pub(crate) hosts_per_start: u32,
     /// What may go wrong with `srun`, if that makes the bulk starts.
     pub(crate) srun: Option<SrunTrouble>,
+    /// What the programs may be, if agents lead the hosts.
+    pub(crate) agents: Option<AgentTrouble>,
     /// Events for programs that are not up yet.
     pub(crate) pending: BTreeMap<(Id, LinkId), Vec<Vec<u8>>>,
 }
@@ -176,6 +179,7 @@ impl Scenario {
             relays_unreachable: 0.0,
             hosts_per_start: 0,
             srun: None,
+            agents: None,
             pending: BTreeMap::new(),
         }
     }
@@ -309,6 +313,7 @@ impl Scenario {
             None if self.bulk.is_some() => options.backend(starter),
             None => options,
         };
+        let options = self.agent_options(options);
         LaunchPlan {
             hosts: (0..self.hosts).map(task).collect(),
             programs: vec![program],
@@ -380,6 +385,11 @@ impl Scenario {
             _ if rng.chance(0.5) => Fate::Echoes,
             _ => Fate::Joins { banner: true, cut: Some(rng.below(200) as usize) },
         }
+    }
+
+    /// Whether no host has trouble of its own.
+    pub(crate) fn hosts_are_well(&self) -> bool {
+        self.bad == 0.0 && self.trouble == Trouble::Nothing && !self.may_lack_programs()
     }
 
     /// Whether processes are killed or frozen from outside, connections cut, or hosts unreachable.

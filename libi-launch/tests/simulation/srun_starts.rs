@@ -290,7 +290,7 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
         return Err(format!("has waited for {least:?} to {most:?}, but tells of {told:?}"));
     }
     let replaced: BTreeSet<HostIndex> = front.replaced().iter().map(|replaced| replaced.host).collect();
-    let all_else_is_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
+    let all_else_is_well = scenario.hosts_are_well();
     let starters_are_well = !trouble.may_fail_at_random()
         && scenario.bulk.is_some_and(|bulk| bulk.exits == 0.0 && bulk.not_started == 0.0)
         && !scenario.no_listeners;

@@ -13,7 +13,7 @@ use libi_core::topology::Topology;
 use libi_core::wire::Header;
 use libi_launch::machine::{HostState, LinkId};
 
-use crate::scenario::{Scenario, Trouble};
+use crate::scenario::Scenario;
 use crate::world::{Cluster, FRONT, MINIMAL_LATENCY};
 
 /// How many frames are exchanged on a link.
@@ -54,7 +54,10 @@ impl Cluster {
         let payload = [id.0.to_le_bytes(), said.to_le_bytes()].concat();
         *said += 1;
         let header = Header::session_data(payload.len()).unwrap();
-        self.send(id, link, [&header.encode()[..], &payload].concat(), agenda);
+        let frame = [&header.encode()[..], &payload].concat();
+        if !self.holds_frame(id, link, &frame, agenda) {
+            self.send(id, link, frame, agenda);
+        }
     }
 
     /// A frame arrives for the communication half of a node.
@@ -97,6 +100,7 @@ impl Cluster {
         let leader = |host: u32| Rank(host * scenario.members);
         let (me, local) = match process.place {
             None => (None, false),
+            Some(MemberRole::Leader(_)) if scenario.agents.is_some() => (None, false),
             Some(MemberRole::Leader(host)) => (Some(leader(host.0)), false),
             Some(MemberRole::Local(rank)) => (Some(rank), true),
         };
@@ -110,6 +114,7 @@ impl Cluster {
         for branch in &tree.branches {
             let child = process.started.get(&branch.link);
             let child = child.and_then(|child| self.processes[child.0 as usize].place);
+            let child = child.or_else(|| self.program_rank(id, branch.link).map(MemberRole::Local));
             let (rank, its) = match child {
                 Some(MemberRole::Leader(host)) => (leader(host.0), false),
                 Some(MemberRole::Local(rank)) => (rank, true),
@@ -148,8 +153,7 @@ impl Cluster {
         if (&tree.absent, &all, tree.top) != (&absent, &below, top) {
             return Err(format!("where {absent} are absent, and {below} are there; top: {top}"));
         }
-        let all_is_well =
-            !scenario.has_faults() && scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
+        let all_is_well = !scenario.has_faults() && scenario.hosts_are_well();
         let quiet = all_is_well && self.last_fault == Instant::ZERO && scenario.links_are_sure();
         if quiet && !tree.lost.is_empty() {
             return Err("ranks are lost without a cause".to_owned());

@@ -28,6 +28,7 @@ pub(crate) use self::bulk::BulkTrouble;
 pub(crate) use self::records::{Death, Happening, Pick, Start};
 pub(crate) use self::srun::{INVALID, NOT_LAUNCHED, QUEUED};
 use crate::actions::Record;
+use crate::agents::PlainPrograms;
 use crate::direct::{Connections, DirectEvent};
 use crate::driver::{Driver, Input, Output};
 use crate::scenario::{Fate, Scenario};
@@ -94,6 +95,7 @@ pub(crate) struct Cluster {
     pub(crate) record: Record,
     pub(crate) trees: Trees,
     pub(crate) bulk: BulkStarts,
+    pub(crate) plain: PlainPrograms,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
 }
 
@@ -127,6 +129,7 @@ impl Cluster {
             record: Record::default(),
             trees: Trees::default(),
             bulk: BulkStarts::default(),
+            plain: PlainPrograms::default(),
             arrivals,
         };
         cluster.add(None, Attempt::default(), String::new(), None);
@@ -182,7 +185,13 @@ impl Cluster {
     }
 
     /// Delivers an event of a link, in the order of sending.
-    fn arrive(&mut self, to: Id, link: LinkId, event: impl Into<Input>, agenda: &mut Agenda<Self>) {
+    pub(crate) fn arrive(
+        &mut self,
+        to: Id,
+        link: LinkId,
+        event: impl Into<Input>,
+        agenda: &mut Agenda<Self>,
+    ) {
         if self.process(to).frozen || !self.process(to).alive {
             return;
         }
@@ -190,6 +199,17 @@ impl Cluster {
         let at = (agenda.now() + self.latency()).max(latest + Duration::from_nanos(1));
         self.arrivals.insert((to, link), at);
         agenda.tell(at, to, event.into());
+    }
+
+    /// A program that may join is started: its link exists.
+    pub(crate) fn await_program(&mut self, from: Id, link: LinkId) {
+        self.process(from).children.insert(link, None);
+    }
+
+    /// A program that has not joined has ended.
+    pub(crate) fn program_ended(&mut self, from: Id, link: LinkId, exit: Exit, agenda: &mut Agenda<Self>) {
+        self.process(from).children.remove(&link);
+        self.arrive(from, link, Event::Exited(link, exit), agenda);
     }
 
     /// Delivers the end of a channel after everything that was sent on it.
@@ -259,6 +279,7 @@ impl Cluster {
         }
         self.end_connection((id, LinkId::PARENT), agenda);
         for (link, child) in std::mem::take(&mut self.process(id).children) {
+            self.program_is_killed(id, link);
             let Some(child) = child else { continue };
             self.process(child).parent = None;
             self.ends(child, LinkId::PARENT, agenda);
@@ -313,11 +334,15 @@ impl World for Cluster {
             Effect::Kill(link) => {
                 let whom = self.process(from).started.get(&link).copied();
                 self.check_kill(whom, agenda);
+                self.program_is_killed(from, link);
                 // The local shell ends; what it had started loses its link.
                 if self.process(from).children.remove(&link).is_some() {
                     self.arrive(from, link, Event::Exited(link, Exit::Signal(9)), agenda);
                 }
             }
+            Effect::Signal(link, signal) => self.signal_program(from, link, signal, agenda),
+            Effect::FindPrograms(_) => self.find_programs(from, agenda),
+            Effect::Carry(link) => self.carry(from, link, agenda),
             Effect::Trust(_) | Effect::DetachChild(_) | Effect::TakeInput | Effect::Input(_) => {}
             Effect::Listen { .. }
             | Effect::AcceptDirect(..)
@@ -370,6 +395,8 @@ impl World for Cluster {
                     programs::next_turn(from, next, agenda);
                 }
             }
+            Happening::ProgramJoins(from, link) => self.program_joins(from, link, agenda),
+            Happening::ProgramExits(from, link, exit) => self.program_exits(from, link, exit, agenda),
             Happening::Bulk(event) => self.on_bulk_event(event, agenda),
             Happening::Direct(turn) => self.turn_direct(turn, agenda),
             Happening::Acts(record) => self.act(record, agenda),

@@ -13,11 +13,12 @@ use libi_launch::process::Signal;
 use mio::{Registry, Token};
 
 use super::reading::exit_of;
-use super::starting::{StartFailure, spawn, spawn_spec};
+use super::starting::{Inherited, StartFailure, spawn, spawn_spec};
 use super::{READ_LIMIT, SessionIo};
 use crate::engine::Turn;
 use crate::engine::direct_listener::{Admission, TIMEOUT};
 use crate::engine::direct_stream::DirectStream;
+use crate::engine::fd_budget::original_limit;
 use crate::engine::starter_io::StarterIo;
 use crate::engine::targets::{FdRole, StarterFd, Targets};
 
@@ -58,7 +59,13 @@ impl SessionIo {
         let signal = bulk.map_or(Signal::KILL, BulkMethod::death_signal);
         let has_cleanup = bulk.is_some_and(BulkMethod::has_cleanup_process);
         let death_signal = self.lasting_thread.then_some(signal);
-        let started = spawn(spec, &self.environment, death_signal, self.links.len())?;
+        let inherited = Inherited {
+            environment: &self.environment,
+            stdin: None,
+            death_signal,
+            open_files: original_limit(),
+        };
+        let started = spawn(spec, &inherited, self.links.len())?;
         let place = (turn.registry, &mut *turn.targets, turn.id);
         let Some(input) = started.output else {
             return Err(StartFailure::by_system("it has no standard input", None));

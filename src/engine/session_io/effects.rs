@@ -11,6 +11,9 @@ use crate::engine::Turn;
 use crate::engine::direct_listener::Admission;
 use crate::engine::link_io::LinkIo;
 
+/// Signals by which users end programs.
+const ENDING_SIGNALS: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGKILL, libc::SIGTERM];
+
 impl SessionIo {
     /// Passes an event to the node and carries out its effects.
     pub(in crate::engine) fn tell(&mut self, event: Event, turn: &mut Turn<'_>) {
@@ -66,6 +69,11 @@ impl SessionIo {
                 self.remove_if_gone(link, turn);
             }
             Effect::Kill(link) => self.kill(link, events),
+            Effect::Signal(link, signal) => self.signal(link, signal, events),
+            Effect::FindPrograms(programs) => {
+                events.push_back(Event::ProgramsFound(self.look_up(&programs)));
+            }
+            Effect::Carry(link) => self.carry(link),
             Effect::DetachChild(link) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
                     link_io.released = true;
@@ -94,14 +102,34 @@ impl SessionIo {
         }
     }
 
-    fn kill(&mut self, link: LinkId, events: &mut VecDeque<Event>) {
+    /// Cancels the start of a process that has not begun; returns whether there was one.
+    fn cancel_start(&mut self, link: LinkId, events: &mut VecDeque<Event>) -> bool {
         let waits = |(_, request): &(StartId, StartRequest)| request.links().any(|of| of == link);
-        if let Some(place) = self.pending_starts.iter().position(waits)
-            && let Some((start, _)) = self.pending_starts.remove(place)
-        {
+        let place = self.pending_starts.iter().position(waits);
+        let cancelled = place.and_then(|place| self.pending_starts.remove(place));
+        if let Some((start, _)) = &cancelled {
             self.links.remove(&link);
-            events.push_back(Event::NotStarted(start, "cancelled before it was started".to_owned()));
-        } else if let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) {
+            events.push_back(Event::NotStarted(*start, "cancelled before it was started".to_owned()));
+        }
+        cancelled.is_some()
+    }
+
+    /// Sends a signal to a process that was started, and to its group. One that is not started yet is
+    /// not, unless the signal would have no effect on it.
+    fn signal(&mut self, link: LinkId, signal: i32, events: &mut VecDeque<Event>) {
+        if let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) {
+            // An ended process needs no signal, and no process has a number that is none.
+            let _ = Signal::new(signal).map(|signal| process.inner.signal_group(signal));
+        } else if ENDING_SIGNALS.contains(&signal) {
+            self.cancel_start(link, events);
+        }
+    }
+
+    fn kill(&mut self, link: LinkId, events: &mut VecDeque<Event>) {
+        if self.cancel_start(link, events) {
+            return;
+        }
+        if let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) {
             // Errors are ignored: an ended process needs no signal, and there is no other means to
             // end one.
             let _ = process.inner.signal_group(Signal::KILL);

@@ -15,10 +15,23 @@ impl SessionIo {
         turn.sink.absent(turn.id, &tree.absent);
         for link in tree.links() {
             if let Some(link_io) = self.links.get_mut(&link) {
-                link_io.reader.carry_data(true);
+                if self.node.carries_data(link) {
+                    link_io.reader.carry_data(true);
+                } else {
+                    link_io.hold_frames();
+                }
             }
         }
         self.tell_group(Event::Up(tree), turn);
+    }
+
+    /// The program at the other end of a link has joined.
+    pub(super) fn carry(&mut self, link: LinkId) {
+        if let Some(link_io) = self.links.get_mut(&link) {
+            link_io.reader.carry_data(true);
+            link_io.release_frames();
+            self.unsent.insert(link);
+        }
     }
 
     /// A link of the tree is closed.
@@ -68,13 +81,13 @@ impl SessionIo {
                 Effect::Send(..) | Effect::SendRegion(..) if is_silent => {}
                 Effect::Send(link, frame) => {
                     if let Some(link_io) = self.links.get_mut(&link) {
-                        link_io.queue_frame(frame);
+                        link_io.queue_frame(frame, None);
                         self.unsent.insert(link);
                     }
                 }
                 Effect::SendRegion(link, frame, lent) => {
                     if let Some(link_io) = self.links.get_mut(&link) {
-                        link_io.queue_loan(frame, lent);
+                        link_io.queue_frame(frame, Some(lent));
                         self.unsent.insert(link);
                     }
                 }

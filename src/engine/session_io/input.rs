@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use libi_launch::machine::{Event, LinkId};
 use mio::{Interest, Token};
@@ -16,12 +16,19 @@ use crate::engine::targets::FdRole;
 
 /// The writing end of the pipe, and the bytes that wait for it.
 pub(super) struct Input {
+    /// Its other end, until the program that reads it is started by an agent.
+    reader: Option<OwnedFd>,
     pipe: Option<(Stream, Token)>,
     waiting: VecDeque<u8>,
     ended: bool,
 }
 
 impl Input {
+    /// The end for the program to read, once.
+    pub(super) fn take_reader(&mut self) -> Option<OwnedFd> {
+        self.reader.take()
+    }
+
     /// Queues more input. An empty slice marks its end.
     pub(super) fn queue(&mut self, bytes: &[u8]) {
         self.ended |= bytes.is_empty();
@@ -30,16 +37,24 @@ impl Input {
 }
 
 impl SessionIo {
-    /// Replaces standard input by the input of the front end. On failure standard input stays as it
-    /// is.
+    /// Replaces standard input by the input of the front end; an agent keeps that for its first
+    /// program. On failure standard input stays as it is.
     pub(super) fn take_input(&mut self, turn: &mut Turn<'_>) {
         let Ok((reader, writer)) = io::pipe() else { return };
         let Ok(ours) = duplicate(writer.as_raw_fd()) else { return };
         let stream = Stream::ours(ours, false);
         let at = (turn.id, LinkId::PARENT, FdRole::Input);
         let token = turn.targets.add(turn.registry, stream.number(), Interest::WRITABLE, at);
-        let (Ok(token), Ok(())) = (token, replace(reader.as_fd(), 0)) else { return };
-        self.input = Some(Input { pipe: Some((stream, token)), waiting: VecDeque::new(), ended: false });
+        let Ok(token) = token else { return };
+        let mut reader = Some(OwnedFd::from(reader));
+        if !self.node.is_agent()
+            && let Some(reader) = reader.take()
+            && replace(reader.as_fd(), 0).is_err()
+        {
+            return;
+        }
+        let (pipe, waiting) = (Some((stream, token)), VecDeque::new());
+        self.input = Some(Input { reader, pipe, waiting, ended: false });
     }
 
     /// Writes what the pipe takes, and confirms it.

@@ -7,17 +7,20 @@ use std::os::unix::net::UnixStream;
 
 use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::hosts::{HostList, HostRef};
+use libi_core::ids::Rank;
 use libi_launch::backend::{Channel, HOST_ENV, LINK_ENV, LINK_FD, LaunchMethod, Local, SpawnSpec};
 use libi_launch::exit_trailer::{ExitTrailer, TrailerTag};
 use libi_launch::machine::{
     Event, HostSpec, LinkId, Node, Program, StartId, StartRequest, Stream as StdStream,
 };
+use libi_launch::options::AGENT_ENV;
 use libi_launch::process::{Child, Environment, FdSource, LONG_FD_TABLE, Signal, Start, StartError};
 use libi_launch::quote::DEATH_SIGNAL_ENV;
 
+use super::input::Input;
 use super::{Ends, SessionIo};
 use crate::engine::Turn;
-use crate::engine::fd_budget::{original_limit, with_limit};
+use crate::engine::fd_budget::{FDS_PER_START, original_limit, with_limit};
 use crate::engine::link_io::LinkIo;
 use crate::engine::stream::Stream;
 use crate::engine::sys::duplicate_from;
@@ -102,7 +105,16 @@ impl SessionIo {
         self.reserve_fds(request)?;
         let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
         let death_signal = self.lasting_thread.then_some(Signal::KILL);
-        let started = spawn(spec, &self.environment, death_signal, self.links.len())?;
+        let is_master = matches!(request, StartRequest::Member(_, Rank(0), _));
+        let stdin = self.input.as_mut().filter(|_| is_master).and_then(Input::take_reader);
+        let limits = &self.node.options().limits;
+        let inherited = Inherited {
+            environment: &self.environment,
+            stdin: stdin.as_ref(),
+            death_signal,
+            open_files: limits.open_files().filter(|_| self.node.is_agent()).or_else(original_limit),
+        };
+        let started = spawn(spec, &inherited, self.links.len())?;
         self.register_started(link, started, turn).map_err(|error| {
             StartFailure::by_system(format_args!("cannot be watched: {error}"), error.raw_os_error())
         })
@@ -112,6 +124,7 @@ impl SessionIo {
     /// were started before.
     pub(super) fn reserve_fds(&mut self, request: &StartRequest) -> Result<(), StartFailure> {
         let is_host = !matches!(request, StartRequest::Member(..));
+        let programs = if is_host { self.fds_for_programs() } else { 0 };
         for link in request.links() {
             if let Some(link_io) = self.links.get_mut(&link) {
                 link_io.awaits_direct = is_host;
@@ -120,8 +133,28 @@ impl SessionIo {
         let awaits_direct = |link_io: &&LinkIo| link_io.awaits_direct && !link_io.closed;
         let links = self.links.values().filter(|_| self.listener.is_some());
         let reserved = links.filter(awaits_direct).count() as u64;
-        let prepared = self.fd_budget.prepare(reserved);
+        let prepared = self.fd_budget.prepare(reserved + programs);
         prepared.map_err(|why| StartFailure { why, out_of_resources: true })
+    }
+
+    /// How many descriptors the programs take that the node starts when the session goes up.
+    fn fds_for_programs(&self) -> u64 {
+        match u64::from(self.node.awaited_programs()) {
+            0 => 0,
+            // One is being started.
+            awaited => (awaited + 1) * FDS_PER_START,
+        }
+    }
+
+    /// Whether these programs could be started here; otherwise, why not.
+    pub(super) fn look_up(&mut self, programs: &[Program]) -> Result<(), String> {
+        for program in programs {
+            let spec = Local::start(program);
+            let mut start = Start::new(spec.program, self.environment.clone().with(spec.env));
+            start.cwd = spec.cwd;
+            start.look_up().map_err(|error| error.to_string())?;
+        }
+        self.fd_budget.prepare(self.fds_for_programs())
     }
 
     fn register_started(&mut self, link: LinkId, started: Started, turn: &mut Turn<'_>) -> io::Result<()> {
@@ -172,14 +205,22 @@ pub(super) fn spawn_spec(
     Ok(spec)
 }
 
+/// What a process gets from the one that starts it.
+pub(super) struct Inherited<'a> {
+    pub(super) environment: &'a Environment,
+    /// The standard input of a process whose channel is a socket; by default it is empty.
+    pub(super) stdin: Option<&'a OwnedFd>,
+    /// The death signal is bound to the starting thread. A thread that may end before this process
+    /// must not kill its children.
+    pub(super) death_signal: Option<Signal>,
+    /// The soft limit of open files, if it differs from that of this process.
+    pub(super) open_files: Option<u64>,
+}
+
 /// Starts a process. `open` is the number of links of the node.
-///
-/// The death signal is bound to the starting thread. A thread that may end before this process must
-/// not kill its children.
 pub(super) fn spawn(
     spec: SpawnSpec,
-    environment: &Environment,
-    death_signal: Option<Signal>,
+    inherited: &Inherited<'_>,
     open: usize,
 ) -> Result<Started, StartFailure> {
     let failed_to_make = |what: &'static str| {
@@ -188,12 +229,12 @@ pub(super) fn spawn(
         }
     };
     let (stderr, its_stderr) = pipe(open).map_err(failed_to_make("pipe"))?;
-    let mut start = Start::new(spec.program, environment.clone().with(spec.env));
+    let mut start = Start::new(spec.program, inherited.environment.clone().with(spec.env));
     let (first, trailer) = (spec.initial_input, spec.trailer);
     start.args = spec.args;
     start.cwd = spec.cwd;
-    start.open_files = original_limit();
-    start.parent_death_signal = death_signal;
+    start.open_files = inherited.open_files;
+    start.parent_death_signal = inherited.death_signal;
     start.fds.insert(2, FdSource::File(its_stderr.as_fd()));
     let mut print_pipes = vec![(StdStream::Err, stderr)];
     match spec.channel {
@@ -202,6 +243,9 @@ pub(super) fn spawn(
             let (stdout, its_stdout) = pipe(open).map_err(failed_to_make("pipe"))?;
             start.fds.insert(1, FdSource::File(its_stdout.as_fd()));
             start.fds.insert(LINK_FD, FdSource::File(theirs.as_fd()));
+            if let Some(stdin) = inherited.stdin {
+                start.fds.insert(0, FdSource::File(stdin.as_fd()));
+            }
             let child = start.start()?;
             print_pipes.push((StdStream::Out, stdout));
             let input = Stream::ours(move_up(ours.into(), open), true);
@@ -289,7 +333,7 @@ pub(crate) fn inherited() -> Environment {
     let all = Environment::inherited();
     let meant = |variable: &&EnvVar| {
         let name = variable.name().as_bytes();
-        ![LINK_ENV, HOST_ENV, DEATH_SIGNAL_ENV, OWN_NAMES_ENV].map(str::as_bytes).contains(&name)
+        ![LINK_ENV, HOST_ENV, DEATH_SIGNAL_ENV, OWN_NAMES_ENV, AGENT_ENV].map(str::as_bytes).contains(&name)
             && !name.starts_with(REPLACED_PREFIX.as_bytes())
     };
     all.variables().iter().filter(meant).cloned().collect()

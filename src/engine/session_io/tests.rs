@@ -167,7 +167,7 @@ impl Pair {
     /// Queues a frame on the link of this node.
     fn send(&mut self, from: NodeId, frame: Frame) {
         let (session_io, link) = self.session_io(from);
-        session_io.links.get_mut(&link).unwrap().queue_frame(frame);
+        session_io.links.get_mut(&link).unwrap().queue_frame(frame, None);
         session_io.unsent.insert(link);
     }
 

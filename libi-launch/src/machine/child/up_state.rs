@@ -26,8 +26,6 @@ pub(super) struct UpState {
     /// The child has reported that it cannot launch hosts, or no more of them.
     has_handed_back: bool,
     path: LinkPath,
-    /// The child is in the tree of the session: its link belongs to the communication half, too.
-    in_tree: bool,
     /// How much output the child may still send, and how much of its output has been passed on
     /// since the last grant.
     credit: u32,
@@ -56,7 +54,6 @@ impl UpState {
             has_launched: false,
             has_handed_back: false,
             path: LinkPath::Channel,
-            in_tree: false,
             credit: WINDOW,
             uncredited: 0,
         }
@@ -86,14 +83,14 @@ impl Child {
     pub(super) fn up(&self) -> Option<&UpState> {
         match &self.stage {
             Stage::Up(up) => Some(up),
-            Stage::Starting | Stage::AwaitHello => None,
+            Stage::Starting | Stage::AwaitHello | Stage::Running => None,
         }
     }
 
     pub(super) fn up_mut(&mut self) -> Option<&mut UpState> {
         match &mut self.stage {
             Stage::Up(up) => Some(up),
-            Stage::Starting | Stage::AwaitHello => None,
+            Stage::Starting | Stage::AwaitHello | Stage::Running => None,
         }
     }
 
@@ -163,14 +160,12 @@ impl Child {
     }
 
     pub(in crate::machine) fn enter_tree(&mut self) {
-        if let Some(up) = self.up_mut() {
-            up.in_tree = true;
-        }
+        self.in_tree = true;
     }
 
     /// Leaves the tree; returns whether the child was in it.
     pub(in crate::machine) fn leave_tree(&mut self) -> bool {
-        self.up_mut().is_some_and(|up| std::mem::take(&mut up.in_tree))
+        std::mem::take(&mut self.in_tree)
     }
 
     /// The child has sent output of this length; returns whether it had credit for that.

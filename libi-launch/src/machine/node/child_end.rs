@@ -17,13 +17,21 @@ impl Node {
             // The front end hears of its exit.
             child.forgo_exit();
         }
+        let is_plain = child.is_running();
         let cause = self.or_heartbeat_lost(link, Cause::Closed, now);
         self.cut(link, out);
-        self.ends(link, cause, now, out);
+        if !is_plain {
+            self.ends(link, cause, now, out);
+        }
     }
 
     pub(super) fn child_exited(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(link) else { return };
+        if child.is_running() {
+            // A process that it has left behind may hold the link.
+            child.close();
+            out.push(Effect::Close(link));
+        }
         child.on_exit(exit);
         let cause = self.or_heartbeat_lost(link, Cause::Exited(exit), now);
         self.ends(link, cause, now, out);

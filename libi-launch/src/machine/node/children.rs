@@ -39,8 +39,12 @@ impl Node {
                     }
                 }
                 LinkItem::Frame(header, payload) => {
+                    let is_running = child.is_running();
                     if let Err(cause) = self.on_child_frame(link, header, &payload, now, out) {
-                        return self.force_end(link, cause, now, out);
+                        return match is_running {
+                            true => self.ignore_link(link, out),
+                            false => self.force_end(link, cause, now, out),
+                        };
                     }
                 }
             }
@@ -58,6 +62,9 @@ impl Node {
         let Some(child) = self.children.get_mut(link).filter(|child| child.is_open()) else { return };
         child.on_heard(now);
         let is_up = child.is_up();
+        if child.is_running() {
+            return self.ignore_link(link, out);
+        }
         match error {
             ReadError::Version(mismatch) => {
                 self.force_end(link, Cause::Version(mismatch.to_string()), now, out);
@@ -102,7 +109,18 @@ impl Node {
                 self.up(link, now, out);
                 Ok(())
             }
-            (ChildState::Starting | ChildState::AwaitHello, _) => Err(unexpected("hello")),
+            (ChildState::Running, Kind::Hello) => {
+                let hello: Hello =
+                    decode_control(&frame).map_err(|fault| Cause::Protocol(fault.to_string()))?;
+                if hello.ticket != *child.ticket() {
+                    return Err(Cause::WrongTicket);
+                }
+                self.program_joins(link, now, out);
+                Ok(())
+            }
+            (ChildState::Starting | ChildState::AwaitHello | ChildState::Running, _) => {
+                Err(unexpected("hello"))
+            }
             // The exit may be known before the last message has arrived.
             (ChildState::Up | ChildState::Ending { was_up: true, .. }, Kind::Control) => {
                 let reports: Vec<ChildMessage> =
@@ -119,7 +137,7 @@ impl Node {
     }
 
     /// A child has said hello: sends its config, and its share of hosts.
-    fn up(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn up(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         // A leader has deadlines for its own members, and needs time to report them.
         let by = now + self.options.rules.join_timeout + self.options.rules.kill_grace.saturating_mul(2);
         let Some(child) = self.children.get_mut(link) else { return };

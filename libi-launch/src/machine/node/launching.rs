@@ -7,7 +7,7 @@ use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
-use super::{Effect, LinkId, Node, Role, StartRequest};
+use super::{Effect, LinkId, Node, Program, Role, StartRequest};
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, Phase};
 use crate::machine::child::{Arrival, Child, ChildRole, ChildState};
@@ -42,7 +42,7 @@ impl Node {
 
     fn start_host(&mut self, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
         let Some(spec) = self.launcher.begin(launch) else { return };
-        let Some(program) = self.program(&spec.blocks) else {
+        let Some(program) = self.leader_program(&spec.blocks) else {
             let failure = self.nothing_to_run(now);
             return self.launch_failed(launch, failure, now);
         };
@@ -62,12 +62,25 @@ impl Node {
             let failure = self.nothing_to_run(now);
             return self.host_failed(failure, now, out);
         };
+        self.start_local(rank, block, program, now, out);
+    }
+
+    /// Starts a program as a member of this host.
+    pub(super) fn start_local(
+        &mut self,
+        rank: Rank,
+        block: Block,
+        program: Program,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> LinkId {
         let start = self.starts.next_id();
         let child = (start, Arrival::Inherited);
         let (link, ticket) = self.add_child(ChildRole::Local(rank), child, vec![block], now);
         self.starts.add(start, link);
         out.push(Effect::Start(start, StartRequest::Member(link, rank, program)));
         Self::send_ticket(link, &ticket, out);
+        link
     }
 
     pub(super) fn nothing_to_run(&self, now: Instant) -> Failure {
@@ -75,8 +88,16 @@ impl Node {
         Failure::without_evidence(Phase::Waiting, cause, now.since(self.began))
     }
 
-    pub(super) fn program(&self, blocks: &[Block]) -> Option<super::Program> {
+    pub(super) fn program(&self, blocks: &[Block]) -> Option<Program> {
         self.programs.get(blocks.first()?.distribution as usize).cloned()
+    }
+
+    /// What is started to lead a host with these ranks: the agent, or their first program.
+    pub(super) fn leader_program(&self, blocks: &[Block]) -> Option<Program> {
+        match &self.options.agent {
+            Some(agent) => Some(agent.program()),
+            None => self.program(blocks),
+        }
     }
 
     /// Adds a child that this start brings up.
@@ -93,7 +114,10 @@ impl Node {
                 ChildRole::Leader(_) => rules.hello_timeout,
                 ChildRole::Local(_) => rules.join_timeout,
             };
-        let child = Child::new(role, start, (self.session, self.nonce()), blocks, now);
+        let mut child = Child::new(role, start, (self.session, self.nonce()), blocks, now);
+        if self.options.agent.is_some() && child.is_leader() {
+            child.set_agent();
+        }
         let ticket = *child.ticket();
         (self.children.add(child, by), ticket)
     }
@@ -154,7 +178,9 @@ impl Node {
         self.is_started(start, full, now);
         self.starts.starter_gone(start);
         for link in children {
-            if let Some(child) = self.children.get_mut(link) {
+            if self.children.get(link).is_some_and(Child::is_running) {
+                self.program_not_started(link, why, now, out);
+            } else if let Some(child) = self.children.get_mut(link) {
                 child.end(why.clone());
                 self.child_gone(link, now, out);
             }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use libi_core::wire::{Kind, encode_bytes};
 
-use super::{Effect, LinkId, Node, Notice, Role};
+use super::{Effect, Identity, LinkId, Node, Notice, Role};
 use crate::failure::Cause;
 use crate::machine::message::ParentMessage;
 use crate::machine::output_relay::{MAX_FRAME_TEXT, OutputPiece, Stream, WINDOW};
@@ -36,9 +36,10 @@ impl Node {
 
     pub(super) fn printed(&mut self, link: LinkId, stream: Stream, text: Vec<u8>) {
         if link == LinkId::PARENT {
-            // Output of this process. Its rank is not known before the config, and the driver does
-            // not read its pipe before.
-            if let Some(rank) = self.rank() {
+            // Output of this process; of an agent, which prints only what goes wrong with itself, that
+            // of its first member. The rank is not known before the config, and the driver does not
+            // read its pipe before.
+            if let Some(rank) = self.identity().map(Identity::first_rank) {
                 self.buffer_output(None, OutputPiece { rank, stream, text });
             }
             return;
@@ -51,7 +52,7 @@ impl Node {
     /// Turns output that a child has printed before its hello into output of its rank.
     pub(super) fn forward_early_output(&mut self, link: LinkId) {
         let Some(child) = self.children.get_mut(link) else { return };
-        let (rank, early_output) = (child.rank(), child.take_early_output());
+        let (rank, early_output) = (child.first_rank(), child.take_early_output());
         let Some(rank) = rank else { return };
         for (stream, text) in early_output {
             self.buffer_output(None, OutputPiece { rank, stream, text });
@@ -71,7 +72,7 @@ impl Node {
         Ok(())
     }
 
-    fn buffer_output(&mut self, from: Option<LinkId>, piece: OutputPiece) {
+    pub(super) fn buffer_output(&mut self, from: Option<LinkId>, piece: OutputPiece) {
         if from.is_none() && self.attachment.is_detached() && !self.relay.has_capacity() {
             return;
         }

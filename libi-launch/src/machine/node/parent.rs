@@ -120,11 +120,13 @@ impl Node {
         self.next_heartbeat = now + self.heartbeat_interval();
         if let Some(own) = leads {
             self.dial(config.parent, own, config.dial, out);
-            let ranks = config.blocks.iter().flat_map(|block| block.ranks().map(|rank| (rank, *block)));
-            // The first rank is this process.
-            let others: Vec<_> = ranks.skip(1).collect();
-            for (rank, block) in others {
-                self.start_member(rank, block, now, out);
+            if self.options.has_any_programs() {
+                self.find_programs(out);
+            } else {
+                let others = self.identity().into_iter().flat_map(Identity::others);
+                for (rank, block) in others.collect::<Vec<_>>() {
+                    self.start_member(rank, block, now, out);
+                }
             }
         }
         self.check_joined();
@@ -133,7 +135,7 @@ impl Node {
 
     /// Reports, once, that all members of this host are up.
     pub(super) fn check_joined(&mut self) {
-        if self.direct.must_wait(self.options.links) {
+        if self.direct.must_wait(self.options.links) || self.own_programs.are_sought() {
             return;
         }
         let Role::Member(parent) = &mut self.role else { return };

@@ -196,7 +196,10 @@ impl Node {
     pub(super) fn host_left(&mut self, host: HostIndex, exit: Exit, now: Instant) {
         let Some((start, left)) = self.relays.take_left(host) else { return };
         let HostLeft { launch, ends, failure, .. } = left;
-        if ends && let Some(rank) = self.launcher.spec(host).and_then(|spec| Some(spec.blocks.first()?.first))
+        let is_member = self.options.agent.is_none();
+        if ends
+            && is_member
+            && let Some(rank) = self.launcher.spec(host).and_then(|spec| Some(spec.blocks.first()?.first))
         {
             self.reports.push(ChildMessage::Exited(rank, exit));
         }

@@ -47,12 +47,18 @@ impl Node {
             let before = self.children.deadline(link).unwrap_or(by);
             self.children.set_deadline(link, before.min(by));
         }
+        for link in self.children.links(Child::is_running) {
+            self.ask_program_to_end(link, ending, by, out);
+        }
         self.notify_member(Notice::End(ending), out);
     }
 
     /// Asks a child to end with the session. All levels of the tree have the same time.
     fn ask_to_end(&mut self, link: LinkId, ending: Ending, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get(link) else { return };
+        if child.is_running() {
+            return self.ask_program_to_end(link, ending, now + ending.grace, out);
+        }
         if !child.is_up() {
             return self.force_end(link, Cause::Cancelled, now, out);
         }
@@ -107,12 +113,14 @@ impl Node {
     /// Delivers a signal to every attached member at and below this node.
     pub(super) fn signal(&mut self, signal: i32, out: &mut Vec<Effect>) {
         self.send_to_children(&ParentMessage::Signal(signal), out);
+        let programs = self.children.links(Child::is_running);
+        out.extend(programs.into_iter().map(|link| Effect::Signal(link, signal)));
         self.notify_member(Notice::Signal(signal), out);
     }
 
-    /// Notifies the user of an attached member.
+    /// Notifies the user of an attached member. An agent ends when its node is over.
     fn notify_member(&self, notice: Notice, out: &mut Vec<Effect>) {
-        if matches!(self.role, Role::Member(_)) && !self.attachment.is_detached() {
+        if matches!(self.role, Role::Member(_)) && !self.attachment.is_detached() && !self.is_agent() {
             out.push(Effect::Notify(notice));
         }
     }

@@ -29,14 +29,16 @@ impl Node {
         if let Some(me) = self.rank() {
             below.remove_all(&[me].into_iter().collect());
         }
+        self.start_programs(&absent, &below, now, out);
         let mut branches = self.branches(&below, now, out);
         branches.sort_by_key(|branch| branch.ranks.lowest());
         for branch in &branches {
             below.remove_all(&branch.ranks);
             let its_top = top.is_none() && branches.len() == 1;
-            Self::send_membership(branch.link, &absent, &branch.ranks, its_top, out);
-            if let Some(child) = self.children.get_mut(branch.link) {
-                child.enter_tree();
+            let Some(child) = self.children.get_mut(branch.link) else { continue };
+            child.enter_tree();
+            if !child.is_running() {
+                Self::send_membership(branch.link, &absent, &branch.ranks, its_top, out);
             }
         }
         if let Role::Member(parent) = &mut self.role {
@@ -65,11 +67,12 @@ impl Node {
             child.rank().into_iter().for_each(|rank| behind.add_member(link, rank));
         }
         let children = &self.children;
-        let expected = behind.branches(below, |link| children.get(link).is_some_and(Child::is_up));
+        let is_in = |child: &Child| child.is_up() || child.is_running();
+        let expected = behind.branches(below, |link| children.get(link).is_some_and(is_in));
         let mut branches = Vec::new();
         for (link, ranks) in expected {
             let Some(child) = self.children.get(link) else { continue };
-            if child.rank().is_some_and(|rank| ranks.contains(rank)) {
+            if child.first_rank().is_some_and(|rank| ranks.contains(rank)) {
                 branches.push(Branch { link, ranks, local: child.host().is_none() });
             } else {
                 self.force_end(link, Cause::Cancelled, now, out);
@@ -79,7 +82,13 @@ impl Node {
     }
 
     /// Sends `Go` with the membership to a child.
-    fn send_membership(link: LinkId, absent: &Ranks, below: &Ranks, top: bool, out: &mut Vec<Effect>) {
+    pub(super) fn send_membership(
+        link: LinkId,
+        absent: &Ranks,
+        below: &Ranks,
+        top: bool,
+        out: &mut Vec<Effect>,
+    ) {
         for part in Membership::in_parts(absent, below, top) {
             Self::send(link, Kind::Control, &ParentMessage::Go(part), out);
         }

@@ -48,8 +48,9 @@ impl Node {
                     is_any_refused = true;
                     continue;
                 }
-                let spec = self.launcher.spec(launch.host);
-                let program = spec.and_then(|spec| spec.blocks.first()).map(|block| block.distribution);
+                let block = self.launcher.spec(launch.host).and_then(|spec| spec.blocks.first());
+                // Agents are the same everywhere.
+                let program = block.filter(|_| self.options.agent.is_none()).map(|block| block.distribution);
                 due.entry(program.unwrap_or(u32::MAX)).or_default().push(launch);
                 count += 1;
             }
@@ -114,7 +115,7 @@ impl Node {
             let spec = child.host().and_then(|host| self.launcher.spec(host));
             let Some(spec) = spec.cloned() else { continue };
             tickets.push((link, *child.ticket()));
-            program = program.or_else(|| self.program(&spec.blocks));
+            program = program.or_else(|| self.leader_program(&spec.blocks));
             hosts.push((link, spec));
         }
         self.relays.begin(start, hosts.len(), self.relays_wanted(hosts.len()));

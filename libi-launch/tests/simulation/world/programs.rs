@@ -28,6 +28,9 @@ impl Cluster {
             StartRequest::Host(link, task, _) => {
                 (*link, MemberRole::Leader(task.host), task.attempt, task.name.clone())
             }
+            StartRequest::Member(link, rank, _) if self.scenario.has_any_programs() => {
+                return self.start_program(from, start, (*link, *rank), agenda);
+            }
             StartRequest::Member(link, rank, _) => {
                 (*link, MemberRole::Local(*rank), self.process(from).attempt, String::new())
             }
@@ -166,7 +169,7 @@ impl Cluster {
     }
 
     /// A started program runs a node, linked to its parent.
-    pub(super) fn joins(
+    pub(crate) fn joins(
         &mut self,
         (from, link): (Id, LinkId),
         (place, attempt): (MemberRole, Attempt),

@@ -5,6 +5,7 @@ use libi_core::join::MemberRole;
 use libi_core::plan::late::Attempt;
 use libi_core::sim::MachineId as Id;
 use libi_core::time::Instant;
+use libi_launch::failure::Exit;
 use libi_launch::machine::{LinkId, StartRequest};
 
 use super::bulk::BulkEvent;
@@ -44,6 +45,9 @@ pub(crate) enum Happening {
     DirectEvent(Id, u64),
     /// A started program reaches the point that its fate allows.
     Runs(Id, LinkId, StartRequest, Fate),
+    /// A program of an agent joins, or ends.
+    ProgramJoins(Id, LinkId),
+    ProgramExits(Id, LinkId, Exit),
     /// An event of a bulk start.
     Bulk(BulkEvent),
     /// A process is killed from outside.

@@ -1,0 +1,74 @@
+//! Agents: processes that lead hosts in place of their first members, and programs that do not link
+//! libi.
+
+use libi_core::dist::{EnvVar, OsBytes};
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Program;
+
+/// Tells a process that it was started as an agent.
+pub const AGENT_ENV: &str = "LIBI_AGENT";
+
+/// The program that leads each host. It starts all members of its host, relays for them and for the
+/// hosts below, and is no member itself.
+///
+/// The program calls `libi::agent::serve_if_asked` before anything else, as the program `libi` does.
+/// It has to exist on each host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Agent {
+    /// The executable: a path, or a name that is searched in `PATH` on each host.
+    pub executable: OsBytes,
+    /// Its arguments.
+    pub args: Vec<OsBytes>,
+}
+
+impl Agent {
+    /// An agent without arguments.
+    #[must_use]
+    pub fn new(executable: OsBytes) -> Self {
+        Self { executable, args: Vec::new() }
+    }
+
+    /// Sets the arguments.
+    #[must_use]
+    pub fn args(mut self, args: Vec<OsBytes>) -> Self {
+        self.args = args;
+        self
+    }
+
+    /// What is started on each host.
+    pub(crate) fn program(&self) -> Program {
+        let flag = OsBytes::try_from(AGENT_ENV).and_then(|name| Ok((name, OsBytes::try_from("1")?)));
+        let flag = flag.ok().and_then(|(name, value)| EnvVar::new(name, value).ok());
+        Program {
+            executable: self.executable.clone(),
+            args: self.args.clone(),
+            env: flag.into_iter().collect(),
+            cwd: None,
+        }
+    }
+}
+
+/// Which programs the members of a session run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Programs {
+    /// Programs that join the session, with `Member::init`. The session is up when they have.
+    #[default]
+    Linked,
+    /// Any programs. It needs an [`Agent`]. The session is up when each host has found them; then
+    /// they are started. Each is a member from its start on; one that links libi joins when it calls
+    /// `Member::init`.
+    ///
+    /// They find their place in variables:
+    ///
+    /// | variable | value |
+    /// |---|---|
+    /// | `LIBI_RANK` | the rank |
+    /// | `LIBI_SIZE` | the number of members of the session |
+    /// | `LIBI_LOCAL_RANK` | the number of members of the host with lower ranks |
+    /// | `LIBI_LOCAL_SIZE` | the number of members of the host |
+    /// | `LIBI_HOST` | the name of the host in the host list |
+    Any,
+}

@@ -1,0 +1,54 @@
+//! The agent: a process that leads a host without being a member.
+//!
+//! A launch with [`LaunchOptions::agent`](crate::LaunchOptions::agent) starts this program on each
+//! host. It starts the members of its host and launches other hosts, carries output, input and data
+//! of the session between them, and ends with the session. A member may then end in whichever way,
+//! and that costs nothing but its own rank.
+//!
+//! A program serves as its own agent if it calls [`serve_if_asked`] before anything else:
+//!
+//! ```no_run
+//! use libi::{Agent, LaunchOptions, OsBytes, Programs};
+//!
+//! libi::agent::serve_if_asked();
+//! let own_path = OsBytes::try_from("/opt/tool/bin/tool").unwrap();
+//! let options = LaunchOptions::new().agent(Agent::new(own_path)).programs(Programs::Any);
+//! # let _ = options;
+//! ```
+//!
+//! | event | what the agent does |
+//! |---|---|
+//! | the session is over, or was never up | it ends with 0, when its programs have ended |
+//! | it loses its parent | it kills its programs, and ends |
+//! | SIGTERM, SIGINT, SIGHUP, SIGQUIT | nothing: the front end decides when the session ends |
+//! | it is killed | the kernel kills its programs; the front end reports the host as lost |
+
+use libi_launch::options::AGENT_ENV;
+use nix::sys::signal::{SigSet, Signal};
+
+use crate::member;
+
+/// The exit status of an agent that cannot join.
+const CANNOT_JOIN: i32 = 3;
+
+/// Serves as an agent and never returns, if this process was started as one. Call it at the beginning
+/// of `main`, before threads are started and standard streams are used.
+pub fn serve_if_asked() {
+    if std::env::var_os(AGENT_ENV).is_none() {
+        return;
+    }
+    let mut signals = SigSet::empty();
+    let ignored =
+        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE, Signal::SIGTSTP];
+    ignored.into_iter().for_each(|signal| signals.add(signal));
+    // The programs that it starts block none. On failure the agent ends by these signals.
+    let _ = signals.thread_block();
+    let status = match member::serve() {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("libi: agent: {error}");
+            CANNOT_JOIN
+        }
+    };
+    std::process::exit(status);
+}
