@@ -101,8 +101,11 @@ fn examples() -> PathBuf {
     Path::new(programs::libi()).parent().unwrap().join("examples")
 }
 
-/// The example that a command runs by cargo, as the tests have built it.
-fn built_example(line: &str) -> Option<String> {
+/// The example, or the command of `libi`, that a command runs by cargo, as the tests have built it.
+fn built_by_tests(line: &str) -> Option<String> {
+    if let Some((_, words)) = line.split_once(" -p libi-cli -- ") {
+        return Some(format!("libi {words}"));
+    }
     let words: Vec<_> = line.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "--example")?;
     let example = examples().join(words.get(at + 1)?);
@@ -122,7 +125,7 @@ fn commands_in_documents_run() {
             }
             let line = line.replace("target/release/examples", &examples().display().to_string());
             let line = match line.starts_with("cargo run ") {
-                true => built_example(&line).unwrap_or_else(|| panic!("{}: {line}", block.place())),
+                true => built_by_tests(&line).unwrap_or_else(|| panic!("{}: {line}", block.place())),
                 false => line,
             };
             let ended = shell(&line, &directory);

@@ -27,6 +27,8 @@ use crate::output::CliError;
 /// Runs the program with the arguments of this process.
 #[must_use]
 pub fn run() -> ExitCode {
+    // On each host of `libi run`, this program is the agent.
+    libi::agent::serve_if_asked();
     let done = match Cli::parse().command {
         Command::Run(arguments) => {
             return run::run(&arguments).unwrap_or_else(CliError::report);

@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 
 use libi_testkit::programs;
 
+#[path = "run/plain.rs"]
+mod plain;
 #[path = "run/queue.rs"]
 mod queue;
 
@@ -55,14 +58,6 @@ fn the_exit_status_tells_what_failed() {
     assert_eq!(run(&["--hosts", "a[", programs::member()]).0, 2);
     assert_eq!(run(&["--hosts", "", programs::member()]).0, 3);
     assert_eq!(run(&[]).0, 2);
-}
-
-#[test]
-fn a_program_that_never_joins_is_reported_with_its_stderr() {
-    let (status, _, err) =
-        run(&["--backend", "local", "--hosts", "a,b", programs::member(), "err:usage: tool", "exit:0"]);
-    assert_eq!(status, 3);
-    assert!(err.contains("exited 0 without joining") && err.contains("usage: tool"), "{err}");
 }
 
 #[test]
@@ -291,8 +286,11 @@ fn more_hosts_than_the_list_has_cannot_be_required() {
 
 #[test]
 fn a_signal_during_the_launch_tells_how_far_it_was() {
-    let script = "kill -TERM $PPID; exec sleep 1000";
-    let (status, out, err) = run(&local(&["--hosts", "a,b", "/bin/sh", "-c", script]));
+    let shell = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("shell-that-hangs");
+    std::fs::write(&shell, "#!/bin/sh\nkill -TERM $PPID\nexec sleep 1000\n").unwrap();
+    std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let words = ["--backend", shell.to_str().unwrap(), "--hosts", "a,b", "true"];
+    let (status, out, err) = run(&words);
     assert_eq!((status, out.as_str()), (128 + 15, ""), "{err}");
     assert!(
         err.starts_with("libi: SIGTERM: giving up the launch (0 joined, 2 in flight, 0 failed); "),
@@ -318,7 +316,7 @@ fn a_run_is_one_json_document() {
         (&3.into(), &"b".into())
     );
 
-    let (status, document, _) = json(&[programs::member(), "exit:5"]);
+    let (status, document, _) = json(&["/no/such/program"]);
     assert_eq!((status, &document["up"], &document["hosts_joined"]), (3, &false.into(), &0.into()));
     assert!(document["hosts"][0]["cause"].is_string(), "{document:#}");
 }

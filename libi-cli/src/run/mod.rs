@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libi::{
-    Backend, Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, Local, OsBytes, Output, Policy,
-    Session, Srun, Ssh, SshProfile,
+    Agent, Backend, Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, Local, OsBytes, Output,
+    Policy, Programs, Session, Srun, Ssh, SshProfile,
 };
 use libi_core::plan::Strategy;
 
@@ -24,14 +24,18 @@ use crate::output::{CliError, print_json};
 use crate::units;
 
 pub(crate) const EXAMPLES: &str = "\
-The program has to join the session: Member::init in Rust, libi_member_init() in
-C. Standard input goes to rank 0.
+The program can be any program. Its place is in LIBI_RANK, LIBI_SIZE,
+LIBI_LOCAL_RANK, LIBI_LOCAL_SIZE and LIBI_HOST; a program that uses libi joins
+the session with Member::init, in C with libi_member_init(). Standard input goes
+to rank 0. On each host this program starts the processes, as an agent, and has
+to exist there at the same path, or at that of --agent.
 
 Exit status: 0 success, 1 a rank failed, 2 the command line or a file is
 invalid, 3 the launch failed, 4 contact with a host was lost, 124 the time limit
 expired, 128+n ended by signal n.
 
 Examples:
+  libi run -n 4 hostname
   libi run -n 4 ./tool --verbose
   libi run --hosts 'node[01-64]:2' /opt/tool
   libi run --hosts 'node[01-64]' -n 100 --directory /scratch \\
@@ -86,6 +90,9 @@ pub(crate) struct RunArgs {
     /// current value. May be given several times
     #[arg(long, value_name = "NAME[=VALUE]")]
     env: Vec<OsString>,
+    /// This program on the hosts [default: the path that it has here]
+    #[arg(long, value_name = "PATH")]
+    agent: Option<PathBuf>,
     /// How many hosts have to join [default: all]
     #[arg(long, value_name = "COUNT")]
     min_hosts: Option<NonZeroU32>,
@@ -246,11 +253,21 @@ fn options(arguments: &RunArgs, hosts: &HostList) -> Result<LaunchOptions, CliEr
         .policy(policy(arguments.min_hosts, hosts)?)
         .settle(arguments.settle)
         .deadline(arguments.deadline)
-        .output(arguments.output.clone().map_or(Output::Events, Output::Files));
+        .output(arguments.output.clone().map_or(Output::Events, Output::Files))
+        .agent(agent(arguments)?)
+        .programs(Programs::Any);
     Ok(match backend(arguments, choice)? {
         Some(backend) => options.backend(backend),
         None => options,
     })
+}
+
+/// The program that starts the processes on each host: this one.
+fn agent(arguments: &RunArgs) -> Result<Agent, CliError> {
+    let own = || std::env::current_exe().map_err(|error| CliError::File("/proc/self/exe".into(), error));
+    let path = arguments.agent.clone().map_or_else(own, Ok)?;
+    let path = OsBytes::new(path.as_os_str().as_bytes());
+    Ok(Agent::new(path.map_err(|error| CliError::Usage(format!("--agent: {error}")))?))
 }
 
 /// How many hosts have to join: not more than there are.

@@ -1,0 +1,175 @@
+//! Programs that do not link libi, alone and beside others that do.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use libi_testkit::programs;
+
+use super::{libi, local, outcome, run};
+
+/// The lines of standard output, sorted.
+fn sorted(out: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// An executable file with this content.
+fn file(name: &str, content: &[u8]) -> PathBuf {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&file, content).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+#[test]
+fn any_program_runs_and_knows_its_place() {
+    let script = "echo $LIBI_RANK of $LIBI_SIZE, $LIBI_LOCAL_RANK of $LIBI_LOCAL_SIZE on $LIBI_HOST";
+    let (status, out, err) = run(&local(&["--hosts", "a,b:2", "sh", "-c", script]));
+    let expected = ["0 of 3, 0 of 1 on a", "1 of 3, 0 of 2 on b", "2 of 3, 1 of 2 on b"];
+    assert_eq!((status, sorted(&out), err.as_str()), (0, expected.to_vec(), ""));
+}
+
+#[test]
+fn programs_do_not_see_what_was_meant_for_agents() {
+    let (status, out, _) = run(&["-n", "2", "--env", "MODE=fast", "env"]);
+    let set: Vec<_> =
+        out.lines().filter(|line| line.starts_with("LIBI_") || line.starts_with("MODE")).collect();
+    let names = |line: &&str| line.split('=').next().unwrap().to_owned();
+    let mut names: Vec<_> = set.iter().map(names).collect();
+    names.sort_unstable();
+    names.dedup();
+    let expected = [
+        "LIBI_HOST",
+        "LIBI_LINK",
+        "LIBI_LOCAL_RANK",
+        "LIBI_LOCAL_SIZE",
+        "LIBI_RANK",
+        "LIBI_SIZE",
+        "LIBI_TEST_PROGRAMS",
+        "MODE",
+    ];
+    names.retain(|name| name != "LIBI_TEST_PROGRAMS" && !name.starts_with("LIBI_SEED"));
+    let expected: Vec<_> = expected.into_iter().filter(|name| *name != "LIBI_TEST_PROGRAMS").collect();
+    assert_eq!((status, names), (0, expected.iter().map(ToString::to_string).collect()), "{out}");
+}
+
+/// How a program ends, and what `libi run` makes of it.
+#[test]
+fn every_end_of_a_program_has_its_exit_status_and_message() {
+    for (script, status, message) in [
+        ("exit 0", 0, ""),
+        ("exit 1", 1, "libi: rank 0 on localhost exited 1\n"),
+        ("exit 255", 1, "libi: rank 0 on localhost exited 255\n"),
+        ("kill -SEGV $$", 1, "libi: rank 0 on localhost was killed by signal 11\n"),
+        ("kill -KILL $$", 1, "libi: rank 0 on localhost was killed by signal 9\n"),
+        ("kill -ABRT $$", 1, "libi: rank 0 on localhost was killed by signal 6\n"),
+        ("exec true", 0, ""),
+        ("exec 0<&- 1>&- 2>&- 3>&-; exit 4", 1, "libi: rank 0 on localhost exited 4\n"),
+        ("echo text >&3; exit 5", 1, "libi: rank 0 on localhost exited 5\n"),
+        ("head -c 100000 /dev/urandom >&3; exit 6", 1, "libi: rank 0 on localhost exited 6\n"),
+        ("(sleep 1000 &) ; exit 7", 1, "libi: rank 0 on localhost exited 7\n"),
+        ("setsid sleep 5 & exit 8", 1, "libi: rank 0 on localhost exited 8\n"),
+    ] {
+        let (exited, _, err) = run(&["sh", "-c", script]);
+        assert_eq!((exited, err.as_str()), (status, message), "{script}");
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_fails_the_launch_with_the_reason() {
+    let no_interpreter = file("no-interpreter", b"#!/no/such/interpreter\n");
+    let readable = Path::new("/etc/passwd").to_owned();
+    for (program, reason) in [
+        (PathBuf::from("no-such-program"), "no-such-program: not found in PATH="),
+        (PathBuf::from("/no/such/program"), "exec /no/such/program: No such file or directory"),
+        (PathBuf::from("/etc"), "exec /etc: Permission denied"),
+        (readable, "exec /etc/passwd: Permission denied"),
+        (no_interpreter, "its interpreter \"/no/such/interpreter\" is missing"),
+    ] {
+        let (status, out, err) = run(&["-n", "2", program.to_str().unwrap()]);
+        assert_eq!((status, out.as_str()), (3, ""), "{err}");
+        assert!(err.contains("cannot be started: ") && err.contains(reason), "{err}");
+    }
+    let (status, _, err) = run(&["--directory", "/no/such/directory", "pwd"]);
+    assert_eq!(status, 3, "{err}");
+    assert!(err.contains("cannot change to directory /no/such/directory"), "{err}");
+}
+
+#[test]
+fn a_program_that_the_system_cannot_execute_fails_alone() {
+    let broken = file("for-no-machine", b"\x7fELF\0\0\0\0\0\0\0\0\0\0\0\0");
+    let (status, out, err) = run(&["-n", "2", broken.to_str().unwrap()]);
+    assert_eq!((status, out.as_str()), (1, ""), "{err}");
+    for rank in 0..2 {
+        let reason =
+            format!("libi: rank {rank} cannot be started: exec {}: Exec format error", broken.display());
+        assert!(err.contains(&reason), "{err}");
+        assert!(err.contains(&format!("rank {rank} on localhost exited 126")), "{err}");
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_exist_is_named() {
+    let (status, _, err) = run(&local(&["--agent", "/no/such/libi", "--hosts", "a", "true"]));
+    assert_eq!(status, 3, "{err}");
+    assert!(err.contains("exec /no/such/libi: No such file or directory"), "{err}");
+}
+
+#[test]
+fn standard_input_goes_to_the_first_program() {
+    let mut child =
+        libi(&["-n", "3", "--tag", "wc", "-c"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let text = vec![b'x'; 300_000];
+    let writer = std::thread::spawn(move || std::io::Write::write_all(&mut input, &text).unwrap());
+    let (status, out, _) = outcome(&child.wait_with_output().unwrap());
+    writer.join().unwrap();
+    assert_eq!((status, sorted(&out)), (0, vec!["[0] 300000", "[1] 0", "[2] 0"]));
+}
+
+#[test]
+fn no_line_of_a_program_is_lost_when_it_ends() {
+    for _ in 0..20 {
+        let (status, out, err) = run(&["-n", "4", "sh", "-c", "echo line; echo last >&2"]);
+        assert_eq!((status, out.lines().count(), err.lines().count()), (0, 4, 4), "{out}{err}");
+    }
+}
+
+#[test]
+fn programs_that_link_libi_and_others_share_a_session() {
+    // Rank 1 never joins; the others exchange messages, and notice that it ends.
+    let member = programs::member();
+    let script = format!(
+        "if [ $LIBI_RANK = 1 ]; then echo plain; exit 3; fi; exec {member} join out:joined finish:20000"
+    );
+    let (status, out, err) = run(&local(&["--hosts", "a,b,c", "--tag", "sh", "-c", &script]));
+    assert_eq!((status, sorted(&out)), (1, vec!["[0] joined", "[1] plain", "[2] joined"]), "{err}");
+    assert_eq!(err, "libi: rank 1 on b exited 3\n");
+}
+
+#[test]
+fn programs_that_join_late_take_part_in_what_was_sent_before() {
+    let member = programs::member();
+    let script = format!("sleep 0.$LIBI_RANK; exec {member} join talk:barrier out:talked finish:20000");
+    let (status, out, err) = run(&local(&["--hosts", "a:2,b:2", "--tag", "sh", "-c", &script]));
+    let expected = ["[0] talked", "[1] talked", "[2] talked", "[3] talked"];
+    assert_eq!((status, sorted(&out), err.as_str()), (0, expected.to_vec(), ""));
+}
+
+#[test]
+fn a_signal_ends_programs_and_those_that_ignore_it_are_killed() {
+    for (script, last) in [("trap 'echo ended; exit' TERM", "ended"), ("trap '' TERM", "up")] {
+        let script = format!("{script}; echo up; while :; do sleep 0.05; done");
+        let mut child = libi(&["sh", "-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "up");
+        let kill = std::process::Command::new("kill").arg(child.id().to_string()).status();
+        assert!(kill.unwrap().success());
+        let rest: Vec<_> = lines.map(Result::unwrap).collect();
+        assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+        assert_eq!(rest.last().map_or("up", String::as_str), last);
+    }
+}
