@@ -23,6 +23,9 @@
 //! | SIGTERM, SIGINT, SIGHUP, SIGQUIT | nothing: the front end decides when the session ends |
 //! | it is killed | the kernel kills its programs; the front end reports the host as lost |
 
+use std::path::PathBuf;
+
+use libi_launch::delivery::DIRECTORY_ENV;
 use libi_launch::options::AGENT_ENV;
 use nix::sys::signal::{SigSet, Signal};
 
@@ -37,6 +40,7 @@ pub fn serve_if_asked() {
     if std::env::var_os(AGENT_ENV).is_none() {
         return;
     }
+    remove_delivery();
     let mut signals = SigSet::empty();
     let ignored =
         [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE, Signal::SIGTSTP];
@@ -51,4 +55,12 @@ pub fn serve_if_asked() {
         }
     };
     std::process::exit(status);
+}
+
+/// Removes the directory that this executable was delivered to.
+fn remove_delivery() {
+    let Some(directory) = std::env::var_os(DIRECTORY_ENV).map(PathBuf::from) else { return };
+    // Only what the delivery has made: nothing else is in it.
+    let _ = std::fs::remove_file(directory.join("agent"));
+    let _ = std::fs::remove_dir(&directory);
 }

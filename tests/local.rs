@@ -4,6 +4,8 @@
 //! No test waits for a fixed time: each waits for an event, with a deadline.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "local/agents.rs"]
+mod agents;
 #[path = "local/ending.rs"]
 mod ending;
 #[path = "local/failing.rs"]

@@ -5,6 +5,8 @@
 //! The nodes `s0001`, `s0002` … are those of `libi-testkit/labs/slurm`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "slurm/agents.rs"]
+mod agents;
 #[path = "slurm/cancelled.rs"]
 mod cancelled;
 #[path = "slurm/doctor.rs"]

@@ -6,6 +6,8 @@
 //! its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "sshd/agents.rs"]
+mod agents;
 #[path = "sshd/clush.rs"]
 mod clush;
 #[path = "sshd/failures.rs"]

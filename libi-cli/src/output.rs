@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use libi::hosts::HostListError;
 use libi::hosts::job::JobError;
+use libi::{LaunchReport, ShellError};
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -41,6 +42,16 @@ pub(crate) enum CliError {
     System(io::Error),
 }
 
+/// What to do if a host has no agent: that is the program which remote shells start.
+fn agent_hint(report: &LaunchReport) -> &'static str {
+    let mut failures = report.hosts().iter().filter_map(|host| host.failure.as_ref());
+    if failures.any(|failure| failure.shell_error() == Some(ShellError::ProgramNotFound)) {
+        "\nhint: --send-agent sends libi to hosts that do not have it"
+    } else {
+        ""
+    }
+}
+
 impl CliError {
     /// Prints the error to standard error and returns the exit status.
     pub(crate) fn report(self) -> ExitCode {
@@ -63,11 +74,13 @@ impl CliError {
                 (
                     3,
                     format!(
-                        "{report}\nhint: continue without them: --min-hosts {enough}; or replace them: \
-                         --spares LIST"
+                        "{report}{}\nhint: continue without them: --min-hosts {enough}; or replace them: \
+                         --spares LIST",
+                        agent_hint(&report)
                     ),
                 )
             }
+            Self::Launch(libi::Error::NotLaunched(report)) => (3, format!("{report}{}", agent_hint(&report))),
             Self::Launch(error) => (3, error.to_string()),
             Self::NoBackend(name) => (
                 3,

@@ -11,12 +11,14 @@
 //! - [`failure`]: why a launch failed.
 //! - [`shell_error`]: what a remote shell's output says about its failure.
 //! - [`transcript`]: what `ssh -v` says about a login.
+//! - [`delivery`]: sending the agent to hosts that lack it.
 //! - [`exit_trailer`]: a host's report of its program's exit status.
 //!
 //! This crate and `libi-comm` do not depend on each other; the crate `libi` combines them.
 #![deny(missing_docs)]
 
 pub mod backend;
+pub mod delivery;
 pub mod exit_trailer;
 pub mod failure;
 pub mod machine;

@@ -16,6 +16,11 @@ pub fn libi() -> &'static str {
     program("libi-cli", "libi")
 }
 
+/// The program that leads hosts.
+pub fn agent() -> &'static str {
+    program("libi-cli", "libi-agent")
+}
+
 /// The stand-in for ssh.
 pub fn shell() -> &'static str {
     program("libi-testkit", "libi-test-shell")

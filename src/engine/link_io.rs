@@ -11,6 +11,7 @@ use libi_launch::process::Child;
 use mio::{Interest, Registry, Token};
 
 use super::NodeId;
+use super::agent_delivery::AgentDelivery;
 use super::direct_stream::DirectStream;
 use super::line_buffer::LineBuffer;
 use super::send_queue::{self, Flushed, SendQueue};
@@ -54,6 +55,8 @@ pub(super) struct LinkIo {
     pub(super) expects_long: bool,
     pub(super) process: Option<Registered<Child>>,
     pub(super) print_pipes: [Option<Registered<PrintPipe>>; 2],
+    /// The agent is being delivered to the host: everything queued waits until it runs.
+    pub(super) delivery: Option<AgentDelivery>,
     /// Finds the exit trailer of the remote program on the channel.
     pub(super) trailer: Option<ExitTrailer>,
     /// A direct connection may come, for which a descriptor is reserved.
@@ -80,7 +83,10 @@ impl LinkIo {
 
     /// Puts bytes before everything queued; nothing has been written yet.
     pub(super) fn put_first(&mut self, first: &[u8]) {
-        self.send_queue.put_first(first);
+        match &mut self.delivery {
+            Some(delivery) => delivery.queue(first.into()),
+            None => self.send_queue.put_first(first),
+        }
     }
 
     /// Queues a frame of the communication half, with the shared memory that is sent with it.
@@ -178,9 +184,10 @@ impl LinkIo {
             return direct;
         }
         let channel = match self.output.as_ref().or(self.input.as_ref()) {
-            Some(Registered { inner: stream, .. }) => {
-                send_queue::flush(&mut self.send_queue, stream, WRITE_LIMIT)
-            }
+            Some(Registered { inner: stream, .. }) => match &mut self.delivery {
+                Some(delivery) => delivery.flush(stream, WRITE_LIMIT),
+                None => send_queue::flush(&mut self.send_queue, stream, WRITE_LIMIT),
+            },
             // The channel does not exist yet, or is closed.
             None if self.send_queue.is_empty() => Flushed::Everything,
             None => Flushed::Waits,

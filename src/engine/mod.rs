@@ -26,6 +26,7 @@
 //! - When an engine is dropped, the processes that it has started and not released are killed.
 
 pub(crate) mod addresses;
+mod agent_delivery;
 mod direct_connector;
 mod direct_listener;
 mod direct_stream;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use libi_comm::Group;
 use libi_core::hosts::HostList;
@@ -75,6 +76,8 @@ pub(crate) struct SessionIo {
     /// Hosts that are this machine. Programs on them are started without the remote shell.
     here: HostList,
     fd_budget: FdBudget,
+    /// The agent that hosts get that lack it, once one has asked for it.
+    agent_file: Option<Arc<[u8]>>,
     /// The bulk start that has brought up this process, and its key, until this one accepts
     /// others of that start.
     own_start: Option<(StartId, LinkKey)>,
@@ -107,6 +110,7 @@ impl SessionIo {
             environment,
             here: HostList::new(),
             fd_budget: FdBudget::default(),
+            agent_file: None,
             own_start: None,
             lasting_thread,
             buffer: vec![0; 64 << 10],

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libi::{
-    Agent, Backend, Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, Local, OsBytes, Output,
-    Policy, Programs, Session, Srun, Ssh, SshProfile,
+    Agent, Backend, Delivery, Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, Local, OsBytes,
+    Output, Policy, Programs, Session, Srun, Ssh, SshProfile,
 };
 use libi_core::plan::Strategy;
 
@@ -93,6 +93,10 @@ pub(crate) struct RunArgs {
     /// This program on the hosts [default: the path that it has here]
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,
+    /// Send this program to hosts that do not have it; it runs from a private
+    /// directory, which is removed at once
+    #[arg(long)]
+    send_agent: bool,
     /// How many hosts have to join [default: all]
     #[arg(long, value_name = "COUNT")]
     min_hosts: Option<NonZeroU32>,
@@ -264,10 +268,24 @@ fn options(arguments: &RunArgs, hosts: &HostList) -> Result<LaunchOptions, CliEr
 
 /// The program that starts the processes on each host: this one.
 fn agent(arguments: &RunArgs) -> Result<Agent, CliError> {
-    let own = || std::env::current_exe().map_err(|error| CliError::File("/proc/self/exe".into(), error));
-    let path = arguments.agent.clone().map_or_else(own, Ok)?;
-    let path = OsBytes::new(path.as_os_str().as_bytes());
-    Ok(Agent::new(path.map_err(|error| CliError::Usage(format!("--agent: {error}")))?))
+    let path = match &arguments.agent {
+        Some(path) => path.clone(),
+        None => own_agent(arguments.send_agent)?,
+    };
+    let name = OsBytes::new(path.as_os_str().as_bytes());
+    let agent = Agent::new(name.map_err(|error| CliError::Usage(format!("--agent: {error}")))?);
+    if !arguments.send_agent {
+        return Ok(agent);
+    }
+    let file = std::fs::read(&path).map_err(|error| CliError::File(path, error))?;
+    Ok(agent.delivery(Delivery::of(file)))
+}
+
+/// This program; to be sent, the smaller `libi-agent` beside it, if that is there.
+fn own_agent(is_sent: bool) -> Result<PathBuf, CliError> {
+    let own = std::env::current_exe().map_err(|error| CliError::File("/proc/self/exe".into(), error))?;
+    let small = own.with_file_name("libi-agent");
+    Ok(if is_sent && small.is_file() { small } else { own })
 }
 
 /// How many hosts have to join: not more than there are.

@@ -173,3 +173,59 @@ fn a_signal_ends_programs_and_those_that_ignore_it_are_killed() {
         assert_eq!(rest.last().map_or("up", String::as_str), last);
     }
 }
+
+/// A remote shell to hosts on which nothing is at the path of this agent. `edit` changes the commands.
+fn shell_to_hosts_without(agent: &Path, edit: &str) -> String {
+    let name = format!("shell-without-agent.{}", edit.len());
+    let script = format!(
+        "#!/bin/sh\nexec sh -c \"$(printf %s \"$2\" | sed 's#{}#/no/such/libi#g{edit}')\"\n",
+        agent.display()
+    );
+    file(&name, script.as_bytes()).display().to_string()
+}
+
+/// Runs `libi` with a directory of its own for agents that are sent; tells what is left there, too.
+fn run_in_own_directory(name: &str, words: &[&str]) -> (i32, String, String, usize) {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    let (status, out, err) = outcome(&libi(words).env("XDG_RUNTIME_DIR", &directory).output().unwrap());
+    (status, out, err, std::fs::read_dir(directory).unwrap().count())
+}
+
+#[test]
+fn an_agent_is_sent_to_hosts_that_lack_it_and_leaves_nothing_behind() {
+    let agent = Path::new(programs::agent());
+    let shell = shell_to_hosts_without(agent, "");
+    let words = ["--backend", &shell, "--hosts", "a,b:2,c,d", "--agent", programs::agent()];
+    let (status, _, err) = run(&[&words[..], &["true"]].concat());
+    assert_eq!(status, 3, "{err}");
+    assert!(err.contains("hint: --send-agent sends libi to hosts that do not have it\n"), "{err}");
+    let script = "echo $LIBI_RANK on $LIBI_HOST; exec ls -l /proc/$PPID/exe";
+    let words = [&words[..], &["--send-agent", "sh", "-c", script]].concat();
+    let (status, out, err, left) = run_in_own_directory("sent-agents", &words);
+    assert_eq!((status, err.as_str(), left), (0, "", 0), "{out}");
+    let runs =
+        out.lines().filter(|line| line.contains("/sent-agents/libi-agent.") && line.ends_with(" (deleted)"));
+    assert_eq!((out.lines().count(), runs.count()), (10, 5), "{out}");
+    assert!(out.contains("4 on d\n"), "{out}");
+}
+
+#[test]
+fn an_agent_that_the_host_has_is_not_sent() {
+    let shell = file("shell-that-forwards", b"#!/bin/sh\nexec sh -c \"$2\"\n").display().to_string();
+    let words = ["--backend", &shell, "--hosts", "a,b", "--agent", programs::agent(), "--send-agent"];
+    let (status, out, err) = run(&[&words[..], &["sh", "-c", "ls -l /proc/$PPID/exe"]].concat());
+    assert_eq!((status, err.as_str()), (0, ""), "{out}");
+    assert!(out.lines().all(|line| line.ends_with(programs::agent())), "{out}");
+}
+
+#[test]
+fn an_agent_with_the_wrong_hash_is_refused_and_removed() {
+    let agent = Path::new(programs::agent());
+    let shell = shell_to_hosts_without(agent, ";s/ [0-9a-f]\\{128\\} / 0 /");
+    let words = ["--backend", &shell, "--hosts", "a", "--agent", programs::agent(), "--send-agent", "true"];
+    let (status, _, err, left) = run_in_own_directory("damaged-agents", &words);
+    assert_eq!((status, left), (3, 0), "{err}");
+    assert!(err.contains("libi: the agent that arrived is not the one that was sent"), "{err}");
+}

@@ -118,6 +118,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod digest;
 mod fault;
 mod handshake;
 mod noise;

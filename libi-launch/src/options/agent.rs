@@ -4,6 +4,7 @@
 use libi_core::dist::{EnvVar, OsBytes};
 use serde::{Deserialize, Serialize};
 
+use crate::delivery::Delivery;
 use crate::machine::Program;
 
 /// Tells a process that it was started as an agent.
@@ -13,7 +14,7 @@ pub const AGENT_ENV: &str = "LIBI_AGENT";
 /// hosts below, and is no member itself.
 ///
 /// The program calls `libi::agent::serve_if_asked` before anything else, as the program `libi` does.
-/// It has to exist on each host.
+/// It has to exist on each host, or is [sent](Self::delivery).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Agent {
@@ -21,13 +22,23 @@ pub struct Agent {
     pub executable: OsBytes,
     /// Its arguments.
     pub args: Vec<OsBytes>,
+    /// How it gets to hosts that do not have it; by default it has to be installed there.
+    pub delivery: Option<Delivery>,
 }
 
 impl Agent {
     /// An agent without arguments.
     #[must_use]
     pub fn new(executable: OsBytes) -> Self {
-        Self { executable, args: Vec::new() }
+        Self { executable, args: Vec::new(), delivery: None }
+    }
+
+    /// Has it sent to hosts that do not have this very file at its path. Each leader passes it on to
+    /// the hosts that it launches. Bulk back-ends, such as srun, cannot send it.
+    #[must_use]
+    pub fn delivery(mut self, delivery: Delivery) -> Self {
+        self.delivery = Some(delivery);
+        self
     }
 
     /// Sets the arguments.

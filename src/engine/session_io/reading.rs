@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use libi_core::time::Instant;
 use libi_launch::backend::without_progress;
+use libi_launch::delivery::Answer;
 use libi_launch::exit_trailer::ExitTrailer;
 use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, LinkId};
@@ -34,7 +35,7 @@ impl SessionIo {
             let Some(Registered { inner: stream, token }) = &link_io.input else { return false };
             let to_the_end = to_the_end || turn.targets.may_end(*token);
             let expects_long = std::mem::take(&mut link_io.expects_long);
-            let as_it_is = !link_io.reads_direct && link_io.trailer.is_none();
+            let as_it_is = !link_io.reads_direct && link_io.trailer.is_none() && link_io.delivery.is_none();
             if let Some((place, missing)) = link_io.reader.receive_buffer().filter(|_| as_it_is) {
                 let limit = missing.min(READ_LIMIT - total);
                 match stream.read_into(place, limit) {
@@ -69,14 +70,15 @@ impl SessionIo {
                 }
                 Ok(count @ 1..) => {
                     total += count;
-                    let has_trailer = link_io.trailer.is_some();
+                    let is_filtered = link_io.trailer.is_some() || link_io.delivery.is_some();
                     let may_be_secret = link == LinkId::PARENT && self.node.may_receive_secrets();
                     let borrowed = self.take_fds(link, turn);
                     // Nothing else is read before the buffer is put back.
                     let mut buffer = std::mem::take(&mut self.buffer);
-                    if has_trailer {
+                    if is_filtered {
                         let mut bytes = buffer[..count].to_vec();
                         self.scan_trailer(link, &mut bytes, turn);
+                        self.scan_answer(link, &mut bytes);
                         if !bytes.is_empty() {
                             self.receive(link, &bytes, turn);
                         }
@@ -98,6 +100,18 @@ impl SessionIo {
             }
         }
         true
+    }
+
+    /// Removes the answers of a host that has no agent yet, and sends what it needs.
+    fn scan_answer(&mut self, link: LinkId, bytes: &mut Vec<u8>) {
+        let Some(link_io) = self.links.get_mut(&link) else { return };
+        let Some(delivery) = &mut link_io.delivery else { return };
+        match delivery.answers.filter(bytes) {
+            Answer::Nothing => return,
+            Answer::Ready => link_io.delivery = None,
+            Answer::Needed => self.deliver_agent(link),
+        }
+        self.unsent.insert(link);
     }
 
     /// Removes the exit trailer from bytes that arrived on a channel, and notes the exit status.
@@ -134,10 +148,11 @@ impl SessionIo {
     /// channel.
     pub(super) fn on_channel_end(&mut self, link: LinkId, turn: &mut Turn<'_>) {
         let link_io = self.links.get_mut(&link).filter(|link_io| !link_io.reads_direct);
-        let held = link_io
-            .and_then(|link_io| link_io.trailer.as_mut())
-            .map(ExitTrailer::take_held)
-            .unwrap_or_default();
+        let held = link_io.map_or(Vec::new(), |link_io| {
+            let before = link_io.delivery.as_mut().map(|delivery| delivery.answers.take_held());
+            let after = link_io.trailer.as_mut().map(ExitTrailer::take_held);
+            [before.unwrap_or_default(), after.unwrap_or_default()].concat()
+        });
         if !held.is_empty() {
             self.receive(link, &held, turn);
         }

@@ -4,11 +4,14 @@ use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
 
 use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::hosts::{HostList, HostRef};
 use libi_core::ids::Rank;
 use libi_launch::backend::{Channel, HOST_ENV, LINK_ENV, LINK_FD, LaunchMethod, Local, SpawnSpec};
+use libi_launch::delivery::{DIRECTORY_ENV, Delivery};
 use libi_launch::exit_trailer::{ExitTrailer, TrailerTag};
 use libi_launch::machine::{
     Event, HostSpec, LinkId, Node, Program, StartId, StartRequest, Stream as StdStream,
@@ -20,6 +23,7 @@ use libi_launch::quote::DEATH_SIGNAL_ENV;
 use super::input::Input;
 use super::{Ends, SessionIo};
 use crate::engine::Turn;
+use crate::engine::agent_delivery::AgentDelivery;
 use crate::engine::fd_budget::{FDS_PER_START, original_limit, with_limit};
 use crate::engine::link_io::LinkIo;
 use crate::engine::stream::Stream;
@@ -146,6 +150,19 @@ impl SessionIo {
         }
     }
 
+    /// Sends the agent to a host that lacks it. Without it the host fails when its time is over.
+    pub(super) fn deliver_agent(&mut self, link: LinkId) {
+        let Some(delivery) = delivery(&self.node) else { return };
+        if self.agent_file.is_none() {
+            self.agent_file = delivery.file(Path::new("/proc/self/exe")).ok();
+        }
+        let to = self.links.get_mut(&link).and_then(|link_io| link_io.delivery.as_mut());
+        if let (Some(file), Some(to)) = (&self.agent_file, to) {
+            to.queue(format!("{}\n", file.len()).into_bytes().into());
+            to.queue(Arc::clone(file));
+        }
+    }
+
     /// Whether these programs could be started here; otherwise, why not.
     pub(super) fn look_up(&mut self, programs: &[Program]) -> Result<(), String> {
         for program in programs {
@@ -160,6 +177,8 @@ impl SessionIo {
     fn register_started(&mut self, link: LinkId, started: Started, turn: &mut Turn<'_>) -> io::Result<()> {
         let link_io = self.links.entry(link).or_default();
         let at = (turn.id, link);
+        let is_remote = started.output.is_some() && link_io.awaits_direct;
+        link_io.delivery = delivery(&self.node).filter(|_| is_remote).map(|_| AgentDelivery::default());
         link_io.put_first(&started.first);
         link_io.trailer = started.trailer.map(ExitTrailer::new);
         link_io.set_process(started.child, turn.registry, turn.targets, at)?;
@@ -177,6 +196,12 @@ impl SessionIo {
     }
 }
 
+/// How agents get to hosts that this node launches, if not by themselves.
+pub(super) fn delivery(node: &Node) -> Option<&Delivery> {
+    let agent = node.options().agent.as_ref().filter(|_| !node.backend().is_local());
+    agent.and_then(|agent| agent.delivery.as_ref())
+}
+
 /// Describes the process of a start.
 pub(super) fn spawn_spec(
     node: &Node,
@@ -185,11 +210,15 @@ pub(super) fn spawn_spec(
     here: &HostList,
 ) -> Result<SpawnSpec, StartFailure> {
     let of_leader = |program: &Program| Program { env: with_names(&program.env, node), ..program.clone() };
+    let delivered = |program: &Program| match delivery(node) {
+        Some(delivery) => delivery.script_for(&of_leader(program)),
+        None => of_leader(program),
+    };
     let spec = match request {
         StartRequest::Host(_, task, program) if is_listed(here, task) => {
             Ok(Local::start(&of_leader(program)))
         }
-        StartRequest::Host(_, task, program) => node.backend().spawn_spec(task, &of_leader(program)),
+        StartRequest::Host(_, task, program) => node.backend().spawn_spec(task, &delivered(program)),
         StartRequest::Member(_, _, program) => Ok(Local::start(program)),
         StartRequest::Hosts(hosts, program, _) => {
             let hosts: Vec<_> = hosts.iter().map(|(_, spec)| spec).collect();
@@ -333,7 +362,9 @@ pub(crate) fn inherited() -> Environment {
     let all = Environment::inherited();
     let meant = |variable: &&EnvVar| {
         let name = variable.name().as_bytes();
-        ![LINK_ENV, HOST_ENV, DEATH_SIGNAL_ENV, OWN_NAMES_ENV, AGENT_ENV].map(str::as_bytes).contains(&name)
+        ![LINK_ENV, HOST_ENV, DEATH_SIGNAL_ENV, OWN_NAMES_ENV, AGENT_ENV, DIRECTORY_ENV]
+            .map(str::as_bytes)
+            .contains(&name)
             && !name.starts_with(REPLACED_PREFIX.as_bytes())
     };
     all.variables().iter().filter(meant).cloned().collect()

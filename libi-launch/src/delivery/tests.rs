@@ -1,0 +1,96 @@
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use super::*;
+
+/// What a reader passes on of these parts, and the answers.
+fn read(parts: &[&[u8]]) -> (String, Vec<Answer>) {
+    let (mut reader, mut text, mut answers) = (AnswerReader::default(), Vec::new(), Vec::new());
+    for part in parts {
+        let mut bytes = part.to_vec();
+        let answer = reader.filter(&mut bytes);
+        text.extend(bytes);
+        answers.extend((answer != Answer::Nothing).then_some(answer));
+    }
+    text.extend(reader.take_held());
+    (String::from_utf8(text).unwrap(), answers)
+}
+
+#[test]
+fn answers_are_found_wherever_bytes_are_cut_and_text_around_them_stays() {
+    let said = b"Welcome\nlibi-agent-needed\nhm\nlibi-agent-ready\nPROTOCOL";
+    for at in 0..said.len() {
+        let (text, answers) = read(&[&said[..at], &said[at..]]);
+        let at_once = at < 26 || at == said.len();
+        let expected: &[Answer] = if at_once { &[Answer::Ready] } else { &[Answer::Needed, Answer::Ready] };
+        if answers != expected {
+            // Both answers in one part: the host was ready without waiting.
+            assert_eq!(answers.last(), Some(&Answer::Ready), "cut at {at}");
+        }
+        assert!(text.ends_with("hm\nPROTOCOL") && text.starts_with("Welcome\n"), "cut at {at}: {text:?}");
+    }
+    assert_eq!(read(&[b"libi-agent-re"]), ("libi-agent-re".to_owned(), Vec::new()));
+}
+
+#[test]
+fn the_checksum_is_that_of_cksum() {
+    for text in ["", "a", "123456789", "some text\n"] {
+        let mut child = Command::new("cksum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let out = child.wait_with_output().unwrap().stdout;
+        let first = String::from_utf8(out).unwrap();
+        assert_eq!(first.split(' ').next().unwrap(), cksum(text.as_bytes()).to_string(), "{text:?}");
+    }
+}
+
+/// How the script ends that delivers this file, if `sent` arrives, and what it says.
+fn deliver(shell: &str, file: &[u8], sent: &[u8], machine: &str) -> (Option<i32>, String) {
+    let delivery = Delivery::for_machine(file.to_vec(), machine);
+    let agent = Program {
+        executable: OsBytes::try_from("/no/such/agent").unwrap(),
+        args: Vec::new(),
+        env: Vec::new(),
+        cwd: None,
+    };
+    let script = delivery.script_for(&agent);
+    let words: Vec<String> = script.args.iter().map(ToString::to_string).collect();
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("exec {shell} \"$@\"")).arg("sh").args(words);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let head = format!("{}\n", file.len());
+    let mut input = child.stdin.take().unwrap();
+    // It may have ended before it reads anything.
+    let _ = input.write_all(&[head.as_bytes(), sent].concat());
+    drop(input);
+    let done = child.wait_with_output().unwrap();
+    let said = [done.stdout, done.stderr].concat();
+    (done.status.code(), String::from_utf8_lossy(&said).into_owned())
+}
+
+fn own_machine() -> String {
+    let name = nix::sys::utsname::uname().unwrap();
+    name.machine().to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_file_is_delivered_run_and_checked_by_every_shell() {
+    let agent = b"#!/bin/sh\necho runs in $LIBI_AGENT_DIRECTORY; rm -r $LIBI_AGENT_DIRECTORY\n";
+    for shell in ["dash", "bash", "sh"] {
+        let (status, said) = deliver(shell, agent, agent, &own_machine());
+        assert_eq!(status, Some(0), "{shell}: {said}");
+        assert!(said.starts_with("libi-agent-needed\nlibi-agent-ready\nruns in /"), "{shell}: {said}");
+        let directory = said.trim_end().rsplit(' ').next().unwrap();
+        assert!(!Path::new(directory).exists(), "{directory}");
+        let mut damaged = agent.to_vec();
+        damaged[12] ^= 1;
+        let (status, said) = deliver(shell, agent, &damaged, &own_machine());
+        assert_eq!(status, Some(126), "{shell}: {said}");
+        assert!(said.ends_with("libi: the agent that arrived is not the one that was sent\n"), "{said}");
+        let (status, said) = deliver(shell, agent, &agent[..10], &own_machine());
+        assert_eq!(status, Some(126), "{shell}: {said}");
+        let (status, said) = deliver(shell, agent, agent, "vax");
+        let expected = format!("libi: the agent is for vax, and this host is {}\n", own_machine());
+        assert_eq!((status, said), (Some(126), expected), "{shell}");
+    }
+}
