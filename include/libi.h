@@ -335,6 +335,13 @@ const char *libi_version_text(void);
  */
 libi_result libi_set_log(libi_log_level level, libi_log_callback callback, void *userdata);
 
+/**
+ * Serves as an agent and never returns, if this process was started as one; otherwise does nothing.
+ * A program that is its own agent calls it at the beginning of main(), before it starts threads or
+ * uses its standard streams. Since 0.1.
+ */
+void libi_agent_serve_if_asked(void);
+
 /* ---- Host lists ------------------------------------------------------------------------------ */
 
 /** How processes are placed on hosts. Since 0.1. */
@@ -717,6 +724,33 @@ libi_result libi_options_set_allow_plain(libi_options *options, bool allow);
  * made on the loopback address only. Since 0.1.
  */
 libi_result libi_options_set_loopback(libi_options *options, bool loopback);
+
+/**
+ * Sets the program that leads each host in place of the host's first member: a path, or a name
+ * that is searched in PATH there. It starts all members of its host and relays for them and for
+ * the hosts below; a member may then end in any way and costs no other one. The program calls
+ * libi_agent_serve_if_asked() first, as the programs libi and libi-agent do. NULL, the default:
+ * the first member of each host leads it. Since 0.1.
+ */
+libi_result libi_options_set_agent(libi_options *options, const char *program);
+
+/**
+ * Sends this file to hosts that do not have it at the path of the agent; each host passes it on to
+ * those that it launches, and it is removed when it runs. It is read now. Not for back-ends that
+ * start all hosts at once, such as srun. NULL: the agent has to be installed.
+ *
+ * Returns LIBI_OK; LIBI_ERR_STATE without an agent; LIBI_ERR_ARGUMENT if the file cannot be read.
+ * Since 0.1.
+ */
+libi_result libi_options_set_agent_file(libi_options *options, const char *file);
+
+/**
+ * Sets whether members may be any programs, which needs an agent: they are started when the session
+ * goes up, and find their place in LIBI_RANK, LIBI_SIZE, LIBI_LOCAL_RANK, LIBI_LOCAL_SIZE and
+ * LIBI_HOST. Those that call libi_member_init() join the session. By default all members have to.
+ * Since 0.1.
+ */
+libi_result libi_options_set_any_programs(libi_options *options, bool any_programs);
 
 /**
  * Sets how processes are started on hosts, and resets all options of the backend. The default is

@@ -335,6 +335,13 @@ public:
     options &links(libi_links links) { return self(libi_options_set_links(get(), links)); }
     options &allow_plain(bool allow = true) { return self(libi_options_set_allow_plain(get(), allow)); }
     options &front_end_limits(bool set = true) { return self(libi_options_set_front_end_limits(get(), set)); }
+    options &agent(const std::string &program) {
+        return self(libi_options_set_agent(get(), program.c_str()));
+    }
+    options &agent_file(const std::string &file) {
+        return self(libi_options_set_agent_file(get(), file.c_str()));
+    }
+    options &any_programs(bool any = true) { return self(libi_options_set_any_programs(get(), any)); }
     options &backend(libi_backend backend) { return self(libi_options_set_backend(get(), backend, nullptr)); }
     options &backend(libi_backend backend, const std::string &program) {
         return self(libi_options_set_backend(get(), backend, program.c_str()));

@@ -1,5 +1,6 @@
 //! How a launch proceeds.
 
+mod agent;
 mod backend;
 
 use std::ffi::OsStr;

@@ -164,6 +164,18 @@ static void options(void)
   DONE(libi_options_set_front_end_limits(how, true));
   DONE(libi_options_set_loopback(how, true));
 
+  libi_agent_serve_if_asked(); /* this process is none */
+  GIVES(LIBI_ERR_STATE, libi_options_set_agent_file(how, "/proc/self/exe"));
+  SAYS("libi_options_set_agent()", libi_last_error());
+  DONE(libi_options_set_agent(how, "/usr/bin/libi"));
+  DONE(libi_options_set_agent_file(how, "/proc/self/exe"));
+  GIVES(LIBI_ERR_ARGUMENT, libi_options_set_agent_file(how, "/no/such/file"));
+  SAYS("/no/such/file: No such file", libi_last_error());
+  DONE(libi_options_set_agent_file(how, NULL));
+  DONE(libi_options_set_any_programs(how, true));
+  DONE(libi_options_set_any_programs(how, false));
+  DONE(libi_options_set_agent(how, NULL));
+
   DONE(libi_options_set_backend(how, LIBI_BACKEND_LOCAL, NULL));
   DONE(libi_options_set_backend(how, LIBI_BACKEND_AUTO, NULL));
   GIVES(LIBI_ERR_ARGUMENT, libi_options_set_backend(how, (libi_backend)99, NULL));
@@ -222,6 +234,9 @@ static void no_options(void)
   GIVES(LIBI_ERR_NULL, libi_options_set_allow_plain(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_front_end_limits(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_loopback(NULL, true));
+  GIVES(LIBI_ERR_NULL, libi_options_set_agent(NULL, "x"));
+  GIVES(LIBI_ERR_NULL, libi_options_set_agent_file(NULL, "x"));
+  GIVES(LIBI_ERR_NULL, libi_options_set_any_programs(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_backend(NULL, LIBI_BACKEND_LOCAL, NULL));
   GIVES(LIBI_ERR_NULL, libi_options_set_backend(NULL, LIBI_BACKEND_SSH, NULL));
   GIVES(LIBI_ERR_NULL, libi_options_set_backend(NULL, LIBI_BACKEND_RSH, NULL));

@@ -1,0 +1,104 @@
+//! Agents: which program leads the hosts, and what its members may be.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use libc::c_char;
+use libi::{Agent, Delivery, LaunchOptions, OsBytes, Programs};
+
+use super::libi_options;
+use crate::args;
+use crate::error::{CallError, CallResult};
+use crate::object::change;
+use crate::result::libi_result;
+use crate::result::libi_result::LIBI_ERR_STATE;
+
+/// Sets the program that leads each host in place of the host's first member: a path, or a name
+/// that is searched in PATH there. It starts all members of its host and relays for them and for
+/// the hosts below; a member may then end in any way and costs no other one. The program calls
+/// libi_agent_serve_if_asked() first, as the programs libi and libi-agent do. NULL, the default:
+/// the first member of each host leads it. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_agent(
+    options: *mut libi_options,
+    program: *const c_char,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            options.agent = if program.is_null() { None } else { Some(agent(program)?) };
+            Ok(())
+        })
+    }
+}
+
+/// Sends this file to hosts that do not have it at the path of the agent; each host passes it on to
+/// those that it launches, and it is removed when it runs. It is read now. Not for back-ends that
+/// start all hosts at once, such as srun. NULL: the agent has to be installed.
+///
+/// Returns LIBI_OK; LIBI_ERR_STATE without an agent; LIBI_ERR_ARGUMENT if the file cannot be read.
+/// Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_agent_file(
+    options: *mut libi_options,
+    file: *const c_char,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            let Some(agent) = &mut options.agent else {
+                return Err(CallError::new(
+                    LIBI_ERR_STATE,
+                    "there is no agent: call libi_options_set_agent() first",
+                ));
+            };
+            agent.delivery = if file.is_null() { None } else { Some(delivery(file)?) };
+            Ok(())
+        })
+    }
+}
+
+/// Sets whether members may be any programs, which needs an agent: they are started when the session
+/// goes up, and find their place in LIBI_RANK, LIBI_SIZE, LIBI_LOCAL_RANK, LIBI_LOCAL_SIZE and
+/// LIBI_HOST. Those that call libi_member_init() join the session. By default all members have to.
+/// Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_any_programs(
+    options: *mut libi_options,
+    any_programs: bool,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            options.programs = if any_programs { Programs::Any } else { Programs::Linked };
+            Ok(())
+        })
+    }
+}
+
+/// # Safety
+/// The pointer is that of a C string.
+unsafe fn agent(program: *const c_char) -> CallResult<Agent> {
+    // SAFETY: as documented.
+    let program = unsafe { args::string(program, "the agent")? };
+    let program = OsBytes::new(program.to_bytes());
+    Ok(Agent::new(program.map_err(|error| CallError::argument(error.to_string()))?))
+}
+
+/// # Safety
+/// The pointer is that of a C string.
+unsafe fn delivery(file: *const c_char) -> CallResult<Delivery> {
+    // SAFETY: as documented.
+    let file = unsafe { args::string(file, "the file of the agent")? };
+    let file = Path::new(std::ffi::OsStr::from_bytes(file.to_bytes()));
+    let bytes = std::fs::read(file);
+    Ok(Delivery::of(bytes.map_err(|why| CallError::argument(format!("{}: {why}", file.display())))?))
+}
+
+/// Serves as an agent and never returns, if this process was started as one; otherwise does nothing.
+/// A program that is its own agent calls it at the beginning of main(), before it starts threads or
+/// uses its standard streams. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn libi_agent_serve_if_asked() {
+    libi::agent::serve_if_asked();
+}
