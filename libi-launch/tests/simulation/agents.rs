@@ -273,6 +273,12 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, front: &Node, now: In
     }
     let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
     let Some(up) = up.filter(|_| scenario.has_any_programs()) else { return Ok(()) };
+    for (host, known) in (0..).map(HostIndex).zip(front.host_states()) {
+        let name = world.starts.iter().rfind(|start| start.host == host).map(|start| &start.name);
+        if *known == HostState::Joined && name.is_some_and(|name| scenario.lacks_program(name)) {
+            return Err(format!("{host} has joined without its program"));
+        }
+    }
     if let Some((rank, times)) = world.plain.starts.iter().find(|(_, times)| **times > 1) {
         return Err(format!("{rank} was started {times} times"));
     }

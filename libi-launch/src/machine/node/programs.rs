@@ -6,7 +6,7 @@
 //! | idle | the config of an agent | `FindPrograms` | sought |
 //! | sought | they are found | the host may join | found |
 //! | sought | one cannot be started | the host fails with that cause | |
-//! | found | `Go` | those of the ranks that are expected are started | started |
+//! | found | `Go` | they are started | started |
 //!
 //! A program that was started is a member, and a branch of the tree, from then on:
 //!
@@ -92,14 +92,8 @@ impl Node {
         }
     }
 
-    /// The session is up: starts the programs of these ranks of this host.
-    pub(super) fn start_programs(
-        &mut self,
-        absent: &Ranks,
-        below: &Ranks,
-        now: Instant,
-        out: &mut Vec<Effect>,
-    ) {
+    /// The session is up: starts the programs of this host.
+    pub(super) fn start_programs(&mut self, absent: &Ranks, now: Instant, out: &mut Vec<Effect>) {
         if !self.is_agent() || !self.options.has_any_programs() {
             return;
         }
@@ -109,7 +103,7 @@ impl Node {
         let local_size = ranks.len();
         for (local_rank, (rank, block)) in ranks.into_iter().enumerate() {
             let block = Block { first: rank, count: 1, ..block };
-            let Some(mut program) = self.program(&[block]).filter(|_| below.contains(rank)) else { continue };
+            let Some(mut program) = self.program(&[block]) else { continue };
             program.env.extend(self.place_variables(rank, local_rank, local_size));
             let link = self.start_local(rank, block, program, now, out);
             if let Some(child) = self.children.get_mut(link) {

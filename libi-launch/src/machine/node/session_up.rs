@@ -29,7 +29,7 @@ impl Node {
         if let Some(me) = self.rank() {
             below.remove_all(&[me].into_iter().collect());
         }
-        self.start_programs(&absent, &below, now, out);
+        self.start_programs(&absent, now, out);
         let mut branches = self.branches(&below, now, out);
         branches.sort_by_key(|branch| branch.ranks.lowest());
         for branch in &branches {
