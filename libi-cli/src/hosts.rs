@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::env::VarError;
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use libi::hosts::file::parse_host_file;
 use libi::hosts::job::{JobHosts, job_hosts};
@@ -97,13 +97,18 @@ fn read(arguments: &HostsArgs) -> Result<HostList, CliError> {
         return named(arguments.list.join(" "), HostList::parse);
     }
     match &arguments.file {
-        Some(path) if path.as_os_str() != "-" => {
-            let text = std::fs::read_to_string(path).map_err(|error| CliError::File(path.clone(), error))?;
-            named(text, parse_host_file)
-        }
-        Some(_) => named(standard_input()?, parse_host_file),
+        Some(path) => read_file(path),
         None => named(standard_input()?, HostList::parse),
     }
+}
+
+/// The hosts of a host file; `-` is standard input.
+pub(crate) fn read_file(path: &Path) -> Result<HostList, CliError> {
+    let text = match path.as_os_str() == "-" {
+        true => standard_input()?,
+        false => std::fs::read_to_string(path).map_err(|error| CliError::File(path.to_owned(), error))?,
+    };
+    parse_host_file(&text).map_err(|error| CliError::HostList(error, text))
 }
 
 fn standard_input() -> Result<String, CliError> {

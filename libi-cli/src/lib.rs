@@ -29,7 +29,8 @@ use crate::output::CliError;
 pub fn run() -> ExitCode {
     // On each host of `libi run`, this program is the agent.
     libi::agent::serve_if_asked();
-    let done = match Cli::parse().command {
+    let words = run::words::replace_other_names(std::env::args_os().collect(), &command_line());
+    let done = match Cli::parse_from(words).command {
         Command::Run(arguments) => {
             return run::run(&arguments).unwrap_or_else(CliError::report);
         }

@@ -3,6 +3,8 @@
 mod json;
 mod monitor;
 mod placement;
+mod printer;
+pub(crate) mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -55,14 +57,17 @@ pub(crate) struct RunArgs {
     /// The hosts, with the number of processes on each, as in node[01-64]:2
     /// [default: the hosts of the surrounding job, as libi hosts --from-env
     /// prints them, else localhost]
-    #[arg(long, visible_alias = "host", value_name = "LIST")]
+    #[arg(short = 'w', long, visible_alias = "host", value_name = "LIST")]
     hosts: Option<String>,
+    /// Read the hosts from a file (- for standard input): comments, slots=N
+    #[arg(long, visible_alias = "machinefile", value_name = "FILE", conflicts_with = "hosts")]
+    hostfile: Option<PathBuf>,
     /// How many processes in total, as of srun and mpirun: fills the hosts in
     /// order up to their counts, and spreads the rest evenly
-    #[arg(short = 'n', long, value_name = "COUNT")]
+    #[arg(short = 'n', long, visible_alias = "np", value_name = "COUNT")]
     processes: Option<NonZeroU32>,
     /// How many processes on each host, instead of the counts in the list
-    #[arg(long, value_name = "COUNT", conflicts_with = "processes")]
+    #[arg(long, visible_alias = "ppn", value_name = "COUNT", conflicts_with = "processes")]
     per_host: Option<NonZeroU32>,
     /// How to reach hosts: auto, local, ssh, rsh, srun, clush, qrsh, blaunch, flux,
     /// or a program that is called as ssh is. auto takes what LIBI_BACKEND names;
@@ -84,11 +89,11 @@ pub(crate) struct RunArgs {
     allow_plain: bool,
     /// The working directory of the processes [default: the home directory on
     /// hosts that are reached by a remote shell, else the current directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, visible_alias = "wdir", value_name = "DIR")]
     directory: Option<PathBuf>,
     /// Set an environment variable of the processes; a NAME alone passes on its
     /// current value. May be given several times
-    #[arg(long, value_name = "NAME[=VALUE]")]
+    #[arg(short = 'x', long, value_name = "NAME[=VALUE]")]
     env: Vec<OsString>,
     /// This program on the hosts [default: the path that it has here]
     #[arg(long, value_name = "PATH")]
@@ -124,8 +129,18 @@ pub(crate) struct RunArgs {
     /// Prefix each output line with its rank
     #[arg(long)]
     tag: bool,
+    /// Prefix each output line with its host and rank
+    #[arg(short, long, conflicts_with = "tag")]
+    label: bool,
+    /// Print the standard output of a rank when all have ended, and what several
+    /// ranks have printed only once, behind their numbers and hosts
+    #[arg(long, conflicts_with_all = ["tag", "label"])]
+    fold: bool,
+    /// Give rank 0 an empty standard input instead of that of this program
+    #[arg(long)]
+    no_input: bool,
     /// Write output to the files RANK.out and RANK.err in this directory
-    #[arg(long, value_name = "DIR", conflicts_with = "tag")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["tag", "label", "fold"])]
     output: Option<PathBuf>,
     /// Write the timeline of the launch, for `libi trace` and Chrome
     #[arg(long, value_name = "FILE")]
@@ -157,7 +172,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
     let front_end = FrontEnd::new().map_err(CliError::Launch)?;
     let session = front_end.start(&distribution, &options).map_err(CliError::Launch)?;
     let session = Arc::new(session);
-    forward_stdin(&session);
+    if !arguments.no_input {
+        forward_stdin(&session);
+    }
     let outcome = monitor::Monitor::new(arguments, &session).follow(&front_end, &signals);
     let report = session.report();
     if let Some(report) = &report {
@@ -186,9 +203,10 @@ fn write_timeline(arguments: &RunArgs, report: &LaunchReport) -> Result<(), CliE
 
 /// The hosts with the number of processes on each.
 fn hosts(arguments: &RunArgs) -> Result<HostList, CliError> {
-    let hosts = match &arguments.hosts {
-        Some(list) => parse_hosts(list)?,
-        None => own_hosts(arguments)?,
+    let hosts = match (&arguments.hosts, &arguments.hostfile) {
+        (Some(list), _) => parse_hosts(list)?,
+        (None, Some(file)) => crate::hosts::read_file(file)?,
+        (None, None) => own_hosts(arguments)?,
     };
     if hosts.is_empty() {
         return Err(CliError::NoHosts);
@@ -252,7 +270,7 @@ fn options(arguments: &RunArgs, hosts: &HostList) -> Result<LaunchOptions, CliEr
     let options = LaunchOptions::new()
         .strategy(arguments.tree)
         .spares(spares)
-        .input(true)
+        .input(!arguments.no_input)
         .allow_plain(arguments.allow_plain)
         .policy(policy(arguments.min_hosts, hosts)?)
         .settle(arguments.settle)

@@ -5,13 +5,13 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use libi::hosts::HostRef;
-use libi::{Event, Exit, FrontEnd, HostList, Rank, Session, Stream};
+use libi::{Event, Exit, FrontEnd, Session};
 use libi_core::ranks::Ranks;
 use libi_core::time::Rounded;
 use nix::sys::signal::{SigSet, Signal};
 
 use super::RunArgs;
+use super::printer::{self, Printer, Style};
 use crate::output::CliError;
 
 /// How long members may take to end after SIGTERM.
@@ -63,6 +63,7 @@ pub(super) struct Monitor<'a> {
     arguments: &'a RunArgs,
     session: &'a Session,
     outcome: Outcome,
+    printer: Printer,
     /// The progress line on the terminal.
     progress_line: Option<String>,
     /// When a launch that is still in progress is mentioned where no terminal shows it.
@@ -77,7 +78,24 @@ impl<'a> Monitor<'a> {
         let outcome = Outcome { exits: vec![None; session.size() as usize], ..Outcome::default() };
         let (progress_line, time_limit_at, terminating) = (None, None, false);
         let patient_until = Some(Instant::now() + LONG_LAUNCH);
-        Self { arguments, session, outcome, progress_line, patient_until, time_limit_at, terminating }
+        let style = match arguments {
+            RunArgs { tag: true, .. } => Style::Tagged,
+            RunArgs { label: true, .. } => Style::Labelled,
+            RunArgs { fold: true, .. } => Style::Folded,
+            _ => Style::Raw,
+        };
+        // With --json, standard output holds the document only.
+        let printer = Printer::new(style, arguments.json);
+        Self {
+            arguments,
+            session,
+            outcome,
+            printer,
+            progress_line,
+            patient_until,
+            time_limit_at,
+            terminating,
+        }
     }
 
     /// Handles events until the session has ended.
@@ -88,7 +106,8 @@ impl<'a> Monitor<'a> {
     ) -> Result<Outcome, CliError> {
         let result = self.handle_events(front_end, signals);
         self.clear_progress();
-        result.map(|()| self.outcome)
+        let printed = self.printer.finish(self.session).map_err(CliError::Output);
+        result.and(printed).map(|()| self.outcome)
     }
 
     fn handle_events(&mut self, front_end: &FrontEnd, signals: &Receiver<Signal>) -> Result<(), CliError> {
@@ -159,10 +178,11 @@ impl<'a> Monitor<'a> {
             }
             Event::Output { rank, stream, ref bytes, .. } => {
                 self.clear_progress();
-                self.print(rank.0, stream, bytes).map_err(CliError::Output)?;
+                self.printer.print(self.session, rank, stream, bytes).map_err(CliError::Output)?;
             }
             Event::Exited { rank, exit, .. } => {
                 self.outcome.gone.add(rank);
+                self.printer.ended(rank);
                 if let Some(known) = self.outcome.exits.get_mut(rank.0 as usize) {
                     *known = Some(exit);
                 }
@@ -189,12 +209,6 @@ impl<'a> Monitor<'a> {
         Ok(false)
     }
 
-    fn host_name(&self, rank: Rank) -> &str {
-        let layout = self.session.layout();
-        let host = layout.host_of(rank).and_then(|host| layout.hosts().entry(host.0 as usize));
-        host.map_or("", |host| host.name)
-    }
-
     /// Names the ranks that are still running, and their hosts.
     fn time_limit_message(&self) -> String {
         let mut running = Ranks::first(self.session.size());
@@ -203,39 +217,9 @@ impl<'a> Monitor<'a> {
         if running.is_empty() {
             return format!("the time limit of {limit} expired");
         }
-        let mut hosts = HostList::new();
-        let mut last = "";
-        for rank in running.iter() {
-            let name = self.host_name(rank);
-            if name != last {
-                // The name comes from a list, so it can be pushed.
-                let _ = hosts.push(HostRef::new(name));
-                last = name;
-            }
-        }
-        let (ranks, hosts) =
-            (shortened(&running.to_string()), shortened(&libi_core::dist::distinct(&hosts).fold()));
+        let hosts = shortened(&printer::hosts_of(self.session, &running));
+        let ranks = shortened(&running.to_string());
         format!("the time limit of {limit} expired; terminating {ranks} on {hosts}")
-    }
-
-    fn print(&self, rank: u32, stream: Stream, bytes: &[u8]) -> io::Result<()> {
-        let mut text = Vec::new();
-        if self.arguments.tag {
-            for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-                text.extend_from_slice(format!("[{rank}] ").as_bytes());
-                text.extend_from_slice(line);
-            }
-        } else {
-            text.extend_from_slice(bytes);
-        }
-        match stream {
-            // With --json, standard output holds the document only.
-            Stream::Out if !self.arguments.json => {
-                let mut out = io::stdout().lock();
-                out.write_all(&text).and_then(|()| out.flush())
-            }
-            _ => io::stderr().lock().write_all(&text),
-        }
     }
 
     /// Shows the launch's progress on a terminal; elsewhere only once, if the launch takes long.

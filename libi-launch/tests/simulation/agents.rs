@@ -17,7 +17,7 @@ use libi_launch::machine::{Event, HostState, LinkId, Node, Notice, Stream};
 use libi_launch::options::{Agent, LaunchOptions, Programs};
 
 use crate::scenario::Scenario;
-use crate::world::{Cluster, Happening};
+use crate::world::{Cluster, Happening, Process};
 
 /// What a program prints when it starts, and when it ends by itself.
 const LINE: &[u8] = b"a line of a program\n";
@@ -162,6 +162,11 @@ impl Cluster {
         let ignores_signals = fate == ProgramFate::RunsOn { ignores_signals: true };
         self.plain.running.insert((from, link), Plain { rank, ignores_signals });
         self.program_prints(from, link, rank, agenda);
+        if rank.0 % 5 == 1 {
+            // It closes its descriptors, and runs on.
+            self.arrive(from, link, Event::Closed(link), agenda);
+            return;
+        }
         match fate {
             ProgramFate::Joins(after) => agenda.plan(now + after, Happening::ProgramJoins(from, link)),
             ProgramFate::Exits(after, code) => {
@@ -214,6 +219,17 @@ impl Cluster {
     /// A process that an agent has started is killed, or its agent ends.
     pub(crate) fn program_is_killed(&mut self, from: Id, link: LinkId) {
         self.plain.running.remove(&(from, link));
+    }
+
+    /// Checks that no agent has to be killed when the session ends: it kills its programs in time.
+    pub(crate) fn check_kill_of_agent(&mut self, whom: Option<Id>, now: Instant) {
+        let Some(process) = whom.map(|id| &self.processes[id.0 as usize]) else { return };
+        let is_agent = matches!(process.place, Some(MemberRole::Leader(_))) && self.scenario.agents.is_some();
+        let is_ending = now >= Instant::ZERO + self.scenario.ends && process.told_up;
+        let is_well = !self.scenario.has_faults() && !self.was_cut && process.alive && !process.frozen;
+        if is_agent && is_ending && is_well {
+            self.plain.wrong = Some(format!("an agent had to be killed: {process:?}"));
+        }
     }
 
     /// The rank of the program behind a link of an agent.
@@ -282,6 +298,17 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, front: &Node, now: In
     if let Some((rank, times)) = world.plain.starts.iter().find(|(_, times)| **times > 1) {
         return Err(format!("{rank} was started {times} times"));
     }
+    let ended = world.notices.iter().filter_map(|(_, notice)| match notice {
+        Notice::Exited(rank, exit) => Some((rank, exit)),
+        _ => None,
+    });
+    for (rank, exit) in ended {
+        // One that has joined may be killed, too.
+        let is_true = world.plain.ends.get(rank).is_some_and(|(_, own)| own == exit);
+        if !is_true && !world.plain.joins.contains_key(rank) {
+            return Err(format!("{rank} is reported as ended by {exit:?}, and has not ended"));
+        }
+    }
     let settled = up + PROPAGATION < now && world.last_fault == Instant::ZERO;
     if scenario.has_faults() || world.was_cut || !settled {
         return Ok(());
@@ -307,6 +334,12 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, front: &Node, now: In
         let reported: Vec<_> = reported.map(|(_, notice)| notice).collect();
         if *at + PROPAGATION < now && reported != [&Notice::Exited(*rank, *exit)] {
             return Err(format!("{rank} has ended with {exit:?}, but this was reported: {reported:?}"));
+        }
+    }
+    for (rank, at) in world.plain.joins.iter().filter(|(rank, _)| !is_lost(**rank)) {
+        let is_it = |process: &Process| process.place == Some(MemberRole::Local(*rank)) && process.told_up;
+        if *at + PROPAGATION < now && !world.alive().any(|(_, process)| is_it(process)) {
+            return Err(format!("{rank} joined at {at}, and is not in the session"));
         }
     }
     let unread = |rank: &Rank, lines: &usize| {

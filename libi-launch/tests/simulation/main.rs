@@ -184,6 +184,9 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     if !left.is_empty() {
         return Err(format!("left running: {left:?}"));
     }
+    if let Some(wrong) = &sim.world.plain.wrong {
+        return Err(wrong.clone());
+    }
     if sim.world.has_programs() {
         return Err("a program is left running".to_owned());
     }

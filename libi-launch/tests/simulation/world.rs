@@ -335,6 +335,7 @@ impl World for Cluster {
                 let whom = self.process(from).started.get(&link).copied();
                 self.check_kill(whom, agenda);
                 self.program_is_killed(from, link);
+                self.check_kill_of_agent(whom, agenda.now());
                 // The local shell ends; what it had started loses its link.
                 if self.process(from).children.remove(&link).is_some() {
                     self.arrive(from, link, Event::Exited(link, Exit::Signal(9)), agenda);

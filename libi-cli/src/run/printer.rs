@@ -1,0 +1,155 @@
+//! Prints what ranks print: as it comes, with labels, or gathered.
+//!
+//! | style | standard output of ranks | their standard error |
+//! |---|---|---|
+//! | raw | as it comes | as it comes |
+//! | labelled | whole lines, behind a label | the same |
+//! | folded | when the rank has ended; identical text once, behind the ranks and hosts | labelled |
+//!
+//! A line that is longer than [`LONGEST_LINE`] is printed in parts. With a JSON document on standard
+//! output, everything goes to standard error.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use libi::hosts::HostRef;
+use libi::{HostList, Rank, Session, Stream};
+use libi_core::ranks::Ranks;
+
+/// How output is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    Raw,
+    /// Behind the rank.
+    Tagged,
+    /// Behind host and rank.
+    Labelled,
+    Folded,
+}
+
+/// The longest line that is kept until it is complete.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Printer {
+    style: Style,
+    /// Standard output holds something else.
+    to_stderr: bool,
+    /// Lines that are not complete, by rank; of standard error if true.
+    lines: BTreeMap<(u32, bool), Vec<u8>>,
+    /// What ranks that have not ended have printed.
+    gathered: BTreeMap<u32, Vec<u8>>,
+    /// What ranks that have ended have printed.
+    folded: BTreeMap<Vec<u8>, Ranks>,
+}
+
+impl Printer {
+    pub(super) fn new(style: Style, to_stderr: bool) -> Self {
+        let (lines, gathered, folded) = Default::default();
+        Self { style, to_stderr, lines, gathered, folded }
+    }
+
+    /// A rank of this session has printed.
+    pub(super) fn print(
+        &mut self,
+        session: &Session,
+        rank: Rank,
+        stream: Stream,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        match (self.style, stream) {
+            (Style::Raw, _) => self.write(stream, bytes),
+            (Style::Folded, Stream::Out) => {
+                self.gathered.entry(rank.0).or_default().extend_from_slice(bytes);
+                Ok(())
+            }
+            _ => {
+                let line = self.lines.entry((rank.0, stream == Stream::Err)).or_default();
+                line.extend_from_slice(bytes);
+                let whole: Vec<u8> = match line.iter().rposition(|byte| *byte == b'\n') {
+                    Some(last) => line.drain(..=last).collect(),
+                    None if line.len() > LONGEST_LINE => std::mem::take(line),
+                    None => return Ok(()),
+                };
+                self.write_labelled(session, rank, stream, &whole)
+            }
+        }
+    }
+
+    /// A rank has ended. More of its output may follow.
+    pub(super) fn ended(&mut self, rank: Rank) {
+        if let Some(text) = self.gathered.remove(&rank.0) {
+            self.folded.entry(text).or_default().add(rank);
+        }
+    }
+
+    /// The session is over: prints what is left.
+    pub(super) fn finish(&mut self, session: &Session) -> io::Result<()> {
+        for ((rank, is_err), line) in std::mem::take(&mut self.lines) {
+            let stream = if is_err { Stream::Err } else { Stream::Out };
+            if !line.is_empty() {
+                self.write_labelled(session, Rank(rank), stream, &line)?;
+            }
+        }
+        for (rank, text) in std::mem::take(&mut self.gathered) {
+            self.folded.entry(text).or_default().add(Rank(rank));
+        }
+        let mut groups: Vec<_> = std::mem::take(&mut self.folded).into_iter().collect();
+        groups.sort_by_key(|(_, ranks)| ranks.lowest());
+        for (mut text, ranks) in groups {
+            if text.last().is_some_and(|last| *last != b'\n') {
+                text.push(b'\n');
+            }
+            let head = format!("---- {ranks} on {}\n", hosts_of(session, &ranks));
+            self.write(Stream::Out, &[head.as_bytes(), &text].concat())?;
+        }
+        Ok(())
+    }
+
+    fn write_labelled(&self, session: &Session, rank: Rank, stream: Stream, lines: &[u8]) -> io::Result<()> {
+        let label = match self.style {
+            Style::Tagged => format!("[{}] ", rank.0),
+            _ => format!("[{}:{}] ", host_of(session, rank), rank.0),
+        };
+        let mut text = Vec::with_capacity(lines.len() + label.len());
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            text.extend_from_slice(label.as_bytes());
+            text.extend_from_slice(line);
+        }
+        if !text.ends_with(b"\n") {
+            text.push(b'\n');
+        }
+        self.write(stream, &text)
+    }
+
+    fn write(&self, stream: Stream, text: &[u8]) -> io::Result<()> {
+        if stream == Stream::Out && !self.to_stderr {
+            let mut out = io::stdout().lock();
+            out.write_all(text).and_then(|()| out.flush())
+        } else {
+            io::stderr().lock().write_all(text)
+        }
+    }
+}
+
+/// The name of the host of a rank.
+pub(super) fn host_of(session: &Session, rank: Rank) -> &str {
+    let layout = session.layout();
+    let host = layout.host_of(rank).and_then(|host| layout.hosts().entry(host.0 as usize));
+    host.map_or("", |host| host.name)
+}
+
+/// The hosts of these ranks, as a folded list.
+pub(super) fn hosts_of(session: &Session, ranks: &Ranks) -> String {
+    let (mut hosts, mut last) = (HostList::new(), "");
+    for rank in ranks.iter() {
+        let name = host_of(session, rank);
+        if name != last {
+            // The name comes from a list, so it can be pushed.
+            let _ = hosts.push(HostRef::new(name));
+            last = name;
+        }
+    }
+    libi_core::dist::distinct(&hosts).fold()
+}
