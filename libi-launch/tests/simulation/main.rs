@@ -63,9 +63,8 @@ const FOUND_WITH_BLOCKED_LAUNCHERS: [u64; 1] = [684];
 /// through 700 levels; and failures at a launcher that was in doubt when the session went up.
 const FOUND_WITH_SETTLE: [u64; 6] = [10_171, 15_114, 26_047, 61_717, 5_007_556, 50_200_510_576];
 
-/// The same, in small clusters: a host that was launched in the step in which the deadline passed; and
-/// in the checks, a spare whose launch was refused for lack of resources.
-const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 2] = [630_175_693_840, 630_175_690_049];
+/// The same, in small clusters: in the checks, a spare whose launch was refused for lack of resources.
+const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 1] = [630_175_690_049];
 
 /// Seeds that have found defects since hosts are started in bulk: starters that counted as in flight
 /// as long as their programs ran; hosts launched in the step in which the launch was given up;
@@ -82,11 +81,12 @@ const FOUND_WITH_FEW_HOSTS: [u64; 5] = [7_002_162, 7_002_322, 8_002_687, 195_473
 const FOUND_WITH_SRUN: [u64; 4] = [81, 201, 1_093, 345_453_659_369];
 
 /// Seeds that have found defects since leaders are redirected to relays: a host that was sent to a
-/// relay that was ending, and was given up with it; and in the checks, sessions that had lost hosts
-/// by `srun` after they were up, a start that had waited for too long and went on, and a host that
-/// cannot be started and has printed nothing.
-const FOUND_WITH_RELAYS: [u64; 5] =
-    [977_116_515_280, 45_758_904_364, 45_758_921_465, 77_124_338, 1_040_951_283_641];
+/// relay that was ending, and was given up with it; a host that was launched in the step in which the
+/// deadline passed; and in the checks, sessions that had lost hosts by `srun` after they were up, a
+/// start that had waited for too long and went on, and a host that cannot be started and has printed
+/// nothing.
+const FOUND_WITH_RELAYS: [u64; 6] =
+    [977_116_515_280, 630_175_693_840, 45_758_904_364, 45_758_921_465, 77_124_338, 1_040_951_283_641];
 
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {
