@@ -229,3 +229,42 @@ fn an_agent_with_the_wrong_hash_is_refused_and_removed() {
     assert_eq!((status, left), (3, 0), "{err}");
     assert!(err.contains("libi: the agent that arrived is not the one that was sent"), "{err}");
 }
+
+#[test]
+fn labelled_lines_are_whole_and_name_host_and_rank() {
+    let script = "printf 'one '; sleep 0.1; echo line; echo error >&2; printf 'no end'";
+    let (status, out, err) = run(&local(&["--hosts", "a,b", "-l", "sh", "-c", script]));
+    let expected = ["[a:0] no end", "[a:0] one line", "[b:1] no end", "[b:1] one line"];
+    assert_eq!(
+        (status, sorted(&out), sorted(&err)),
+        (0, expected.to_vec(), vec!["[a:0] error", "[b:1] error"])
+    );
+}
+
+#[test]
+fn folded_output_shows_equal_text_once() {
+    let script = "uname; [ $LIBI_RANK != 3 ] || { echo odd; echo error >&2; exit 5; }";
+    let (status, out, err) = run(&local(&["-w", "n[1-3]:2", "--fold", "sh", "-c", script]));
+    assert_eq!(
+        (status, out.as_str()),
+        (1, "---- ranks 0-2, 4-5 on n[1-3]\nLinux\n---- rank 3 on n2\nLinux\nodd\n")
+    );
+    assert_eq!(err, "[n2:3] error\nlibi: rank 3 on n2 exited 5\n");
+}
+
+#[test]
+fn words_of_other_launchers_are_understood() {
+    let hosts = file("some.hosts", b"a slots=2 # comment\nb\n").display().to_string();
+    let script = "echo $LIBI_HOST $MODE";
+    for words in [
+        ["-hostfile", &hosts, "-x", "MODE=fast", "--tag", "sh", "-c", script],
+        ["--machinefile", &hosts, "--env", "MODE=fast", "--tag", "sh", "-c", script],
+    ] {
+        let (status, out, err) = run(&local(&words));
+        assert_eq!((status, sorted(&out)), (0, vec!["[0] a fast", "[1] a fast", "[2] b fast"]), "{err}");
+    }
+    let (status, out, _) = run(&local(&["-hosts", "a,b", "-ppn", "2", "-wdir", "/", "pwd"]));
+    assert_eq!((status, out.as_str()), (0, "/\n/\n/\n/\n"));
+    let (status, out, _) = run(&["-np", "2", "--no-input", "wc", "-c"]);
+    assert_eq!((status, out.as_str()), (0, "0\n0\n"));
+}
