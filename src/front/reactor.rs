@@ -77,7 +77,10 @@ impl Reactor for FrontReactor {
                     }
                     self.sink.shared.finish(id, Err(CommError::TimedOut { what: "the call" }));
                 }
-                FrontCommand::Retire(number) => self.retired.push(number),
+                FrontCommand::Retire(number) => {
+                    self.release_output(number);
+                    self.retired.push(number);
+                }
             }
         }
     }
@@ -101,7 +104,10 @@ impl Reactor for FrontReactor {
         // Members that receive SIGTERM can end the processes they have started; members that are
         // killed cannot.
         let ending = Ending { signal: libc::SIGTERM, grace: Duration::ZERO };
-        numbers.iter().for_each(|number| self.tell(*number, Input::End(ending)));
+        for number in &numbers {
+            self.tell(*number, Input::End(ending));
+            self.release_output(*number);
+        }
         let by = Clock::now() + SHUTDOWN_TIMEOUT;
         while self.has_live_sessions() {
             let left = by.saturating_duration_since(Clock::now());
@@ -163,6 +169,12 @@ impl FrontReactor {
             drop(shared);
         }
         lines.emit();
+    }
+
+    /// What a session that ends has printed waits for no reader any more, nor do the processes that
+    /// pass it on.
+    fn release_output(&mut self, number: SessionNumber) {
+        self.tell(number, Input::Consumed(u32::MAX));
     }
 
     fn forget_retired(&mut self) {

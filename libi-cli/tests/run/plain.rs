@@ -268,3 +268,12 @@ fn words_of_other_launchers_are_understood() {
     let (status, out, _) = run(&["-np", "2", "--no-input", "wc", "-c"]);
     assert_eq!((status, out.as_str()), (0, "0\n0\n"));
 }
+
+#[test]
+fn a_reader_that_closes_the_pipe_ends_the_programs() {
+    let mut child = libi(&["-n", "2", "yes"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "y");
+    drop(lines);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

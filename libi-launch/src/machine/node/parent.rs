@@ -42,7 +42,13 @@ impl Node {
         match (header.kind(), parent.state()) {
             (Kind::Heartbeat, _) => Some(()),
             (Kind::Goodbye, _) => self.parent_moved(out),
-            (Kind::Control | Kind::Stdio, _) if self.stage.is_over() => Some(()),
+            (Kind::Control, _) if self.stage.is_over() => {
+                if let Ok(ParentMessage::Credit(bytes)) = decode_control(&frame) {
+                    self.relay.grant(bytes);
+                }
+                Some(())
+            }
+            (Kind::Stdio, _) if self.stage.is_over() => Some(()),
             (Kind::Ticket, JoinState::AwaitTicket) => {
                 let ticket: Ticket = decode_control(&frame).ok()?;
                 let hello = parent.on_ticket(ticket, now, self.options.rules.hello_timeout)?;

@@ -145,6 +145,8 @@ impl Node {
             Event::Arrived(_, arrival, _) => out.push(Effect::Refuse(arrival)),
             _ => {}
         }
+        // Credit may have come for what is left.
+        self.relay_output(out);
     }
 
     /// Whether this member has detached.
@@ -177,11 +179,42 @@ fn depend_on_no_parent(children: &ChildTable) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use libi_core::ids::StartId;
     use libi_core::machine::Machine;
+    use libi_core::wire::{Header, Limits, LinkItem, encode_control};
 
     use super::*;
+    use crate::machine::output_relay::Stream;
+    use crate::machine::parent_link::tests as parent_link;
     use crate::machine::rendezvous::{ArrivalId, Claim};
+
+    /// A message from the parent.
+    fn message(message: &ParentMessage) -> Event {
+        let mut bytes = Vec::new();
+        encode_control(&mut bytes, Kind::Control, 0, message, &Limits::AUTHENTICATED).unwrap();
+        let (head, payload) = bytes.split_first_chunk().unwrap();
+        let header = Header::decode(head, &Limits::AUTHENTICATED).unwrap();
+        Event::Received(LinkId::PARENT, vec![LinkItem::Frame(header, payload.to_vec())])
+    }
+
+    #[test]
+    fn output_that_is_left_when_all_is_over_is_passed_on_with_the_next_credit() {
+        let (mut node, mut out) = (Node::member(1, "here".to_owned(), 1), Vec::new());
+        node.role = Role::Member(parent_link::leader(0, 0));
+        node.stage.go_up();
+        node.on(Event::Printed(LinkId::PARENT, Stream::Out, vec![b'x'; 100_000]), Instant::ZERO, &mut out);
+        let ending = Ending { signal: TERMINATE, grace: Duration::ZERO };
+        node.on(message(&ParentMessage::End(ending)), Instant::ZERO, &mut out);
+        assert!(node.stage.is_over() && !node.has_relayed_output());
+        out.clear();
+        node.on(message(&ParentMessage::Credit(100_000)), Instant::ZERO, &mut out);
+        assert!(node.has_relayed_output());
+        assert!(
+            !out.is_empty() && out.iter().all(|effect| matches!(effect, Effect::Send(LinkId::PARENT, _)))
+        );
+    }
 
     #[test]
     fn a_node_that_is_over_refuses_connections() {
