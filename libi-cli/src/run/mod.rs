@@ -2,22 +2,23 @@
 
 mod json;
 mod monitor;
+mod parts;
 mod placement;
 mod printer;
 pub(crate) mod words;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Read};
 use std::num::NonZeroU32;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use libi::{
-    Agent, Backend, Delivery, Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, Local, OsBytes,
-    Output, Policy, Programs, Session, Srun, Ssh, SshProfile,
+    Agent, Backend, Delivery, FrontEnd, HostList, LaunchOptions, LaunchReport, Local, OsBytes, Output,
+    Policy, Programs, Session, Srun, Ssh, SshProfile,
 };
 use libi_core::plan::Strategy;
 
@@ -40,6 +41,7 @@ Examples:
   libi run -n 4 hostname
   libi run -n 4 ./tool --verbose
   libi run --hosts 'node[01-64]:2' /opt/tool
+  libi run -w 'node[01-64]' -n 1 ./master : -n 63 ./worker
   libi run --hosts 'node[01-64]' -n 100 --directory /scratch \\
       --env MODE=fast ./tool
   libi run --hosts 'node[01-64]' --ssh-profile fast \\
@@ -155,23 +157,24 @@ pub(crate) struct RunArgs {
     /// Report how the launch went even if it succeeded
     #[arg(short, long)]
     verbose: bool,
-    /// The program and its arguments
+    /// The program and its arguments; further programs follow, each behind a `:`
+    /// and its own -n, --per-host, --hosts, --env, --directory
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
 pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
-    let hosts = hosts(arguments)?;
+    let (distributions, hosts) = parts::distributions(arguments, &hosts(arguments)?)?;
     let options = options(arguments, &hosts)?;
-    let distribution = distribution(arguments, hosts)?;
     if let Some(directory) = &arguments.output {
         check_output(directory)?;
     }
     crate::output::log_warnings_to_stderr();
     let signals = monitor::block_termination_signals();
     let front_end = FrontEnd::new().map_err(CliError::Launch)?;
-    let session = front_end.start(&distribution, &options).map_err(CliError::Launch)?;
-    let session = Arc::new(session);
+    let mut sessions = front_end.start_all(&distributions, &options).map_err(CliError::Launch)?;
+    // All programs belong to one session.
+    let session = Arc::new(sessions.pop().ok_or(CliError::Launch(libi::Error::Closed))?);
     if !arguments.no_input {
         forward_stdin(&session);
     }
@@ -201,7 +204,7 @@ fn write_timeline(arguments: &RunArgs, report: &LaunchReport) -> Result<(), CliE
     Ok(())
 }
 
-/// The hosts with the number of processes on each.
+/// The hosts, with numbers of processes where the list has them.
 fn hosts(arguments: &RunArgs) -> Result<HostList, CliError> {
     let hosts = match (&arguments.hosts, &arguments.hostfile) {
         (Some(list), _) => parse_hosts(list)?,
@@ -211,11 +214,7 @@ fn hosts(arguments: &RunArgs) -> Result<HostList, CliError> {
     if hosts.is_empty() {
         return Err(CliError::NoHosts);
     }
-    match (arguments.processes, arguments.per_host) {
-        (Some(total), _) => placement::in_total(&hosts, total),
-        (None, Some(count)) => placement::per_host(&hosts, count),
-        (None, None) => Ok(hosts),
-    }
+    Ok(hosts)
 }
 
 /// The hosts without the option: those of the surrounding job, else this machine. In a job of Slurm
@@ -232,32 +231,6 @@ fn own_hosts(arguments: &RunArgs) -> Result<HostList, CliError> {
         return placement::per_host(&hosts, NonZeroU32::MIN);
     }
     Ok(hosts)
-}
-
-fn distribution(arguments: &RunArgs, hosts: HostList) -> Result<Distribution, CliError> {
-    let missing = || CliError::Usage("there is no program to launch".to_owned());
-    let (program, args) = arguments.program.split_first().ok_or_else(missing)?;
-    let mut distribution = Distribution::new(program).args(args).hosts(hosts);
-    if let Some(directory) = &arguments.directory {
-        distribution = distribution.current_dir(directory);
-    }
-    for text in &arguments.env {
-        let (name, value) = env_var(text)?;
-        distribution = distribution.env(name, value);
-    }
-    Ok(distribution)
-}
-
-/// Parses `NAME=VALUE`, or `NAME` for its value in this program's environment.
-fn env_var(text: &OsStr) -> Result<(&OsStr, OsString), CliError> {
-    let wrong = |why| CliError::Usage(format!("--env {}: {why}", text.to_string_lossy()));
-    let bytes = text.as_bytes();
-    let (name, value) = match bytes.iter().position(|byte| *byte == b'=') {
-        Some(0) => return Err(wrong("the name is empty")),
-        Some(at) => (OsStr::from_bytes(&bytes[..at]), Some(OsString::from_vec(bytes[at + 1..].to_vec()))),
-        None => (text, std::env::var_os(text)),
-    };
-    Ok((name, value.ok_or_else(|| wrong("the variable is not set"))?))
 }
 
 fn options(arguments: &RunArgs, hosts: &HostList) -> Result<LaunchOptions, CliError> {

@@ -7,6 +7,19 @@ use libi::hosts::HostRef;
 
 use crate::output::CliError;
 
+/// These hosts with `total` processes, with `per_host` on each, or with the counts in the list.
+pub(super) fn placed(
+    hosts: &HostList,
+    total: Option<NonZeroU32>,
+    count: Option<NonZeroU32>,
+) -> Result<HostList, CliError> {
+    match (total, count) {
+        (Some(total), _) => in_total(hosts, total),
+        (None, Some(count)) => per_host(hosts, count),
+        (None, None) => Ok(hosts.clone()),
+    }
+}
+
 /// As many processes on every host, whatever the counts in the list.
 pub(super) fn per_host(hosts: &HostList, count: NonZeroU32) -> Result<HostList, CliError> {
     with_counts(hosts, hosts.iter().map(|_| count.get()))

@@ -277,3 +277,20 @@ fn a_reader_that_closes_the_pipe_ends_the_programs() {
     drop(lines);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn several_programs_make_one_session() {
+    let words = ["--hosts", "a,b", "--tag", "-n", "1", "sh", "-c", "echo first $LIBI_RANK of $LIBI_SIZE"];
+    let second = [":", "-np", "3", "-x", "MODE=fast", "sh", "-c", "echo second $LIBI_RANK $LIBI_HOST $MODE"];
+    let third = [":", "-w", "c", "true"];
+    let (status, out, err) = run(&local(&[&words[..], &second, &third].concat()));
+    let expected = ["[0] first 0 of 5", "[1] second 1 a fast", "[2] second 2 a fast", "[3] second 3 b fast"];
+    assert_eq!((status, sorted(&out)), (0, expected.to_vec()), "{err}");
+    for (words, text) in [
+        (&["true", ":"][..], "libi: behind `:`: the following required arguments were not provided:\n"),
+        (&["true", ":", "--tree", "flat", "true"], "libi: behind `:`: unexpected argument '--tree' found\n"),
+        (&[":", "true"], "libi: there is no program to launch\n"),
+    ] {
+        assert_eq!(run(words), (2, String::new(), text.to_owned()));
+    }
+}
