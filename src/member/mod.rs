@@ -83,6 +83,9 @@ impl MemberOptions {
 /// which waits until no other member needs this process; a program that lives on calls
 /// [`Member::detach`].
 ///
+/// Where an [agent](crate::agent) leads the host, no member is needed by others, and each may end at
+/// any time.
+///
 /// # Processes that a member starts
 /// Every member leads a process group. Processes that it starts stay in this group unless they or
 /// their starter move them with `setpgid` or `setsid`, as shells with job control and daemons do.
