@@ -221,13 +221,16 @@ impl Cluster {
         self.plain.running.remove(&(from, link));
     }
 
-    /// Checks that no agent has to be killed when the session ends: it kills its programs in time.
+    /// Checks that no agent has to be killed when the session ends: it kills its programs in time. Where
+    /// the ways to all levels of the tree take long, there may not be enough.
     pub(crate) fn check_kill_of_agent(&mut self, whom: Option<Id>, now: Instant) {
         let Some(process) = whom.map(|id| &self.processes[id.0 as usize]) else { return };
         let is_agent = matches!(process.place, Some(MemberRole::Leader(_))) && self.scenario.agents.is_some();
         let is_ending = now >= Instant::ZERO + self.scenario.ends && process.told_up;
         let is_well = !self.scenario.has_faults() && !self.was_cut && process.alive && !process.frozen;
-        if is_agent && is_ending && is_well {
+        let deepest = self.starts.iter().map(|start| start.depth).max().unwrap_or(0);
+        let ways = (self.scenario.latency + self.scenario.direct_latency) * 4 * (deepest + 1);
+        if is_agent && is_ending && is_well && ways < self.scenario.rules.kill_grace {
             self.plain.wrong = Some(format!("an agent had to be killed: {process:?}"));
         }
     }
