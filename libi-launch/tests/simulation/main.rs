@@ -88,6 +88,11 @@ const FOUND_WITH_SRUN: [u64; 4] = [81, 201, 1_093, 345_453_659_369];
 const FOUND_WITH_RELAYS: [u64; 6] =
     [977_116_515_280, 630_175_693_840, 45_758_904_364, 45_758_921_465, 77_124_338, 1_040_951_283_641];
 
+/// Seeds that have found defects since agents lead hosts: hosts that the front end had given to a
+/// child for lack of resources, and that were forgotten when the child handed them back; and in the
+/// checks, agents behind long ways.
+const FOUND_WITH_AGENTS: [u64; 2] = [326_222_390_825, 326_222_396_850];
+
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let found = FOUND.into_iter().map(Scenario::new);
@@ -99,6 +104,7 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let few = FOUND_WITH_FEW_HOSTS.into_iter().map(Scenario::with_bulk_starts);
     let by_srun = FOUND_WITH_SRUN.into_iter().chain(FOUND_WITH_RELAYS);
     let few = few.chain(by_srun.map(Scenario::with_srun));
+    let few = few.chain(FOUND_WITH_AGENTS.into_iter().map(Scenario::with_agents));
     let few = few.chain(FOUND_WITH_SETTLE_AND_FEW_HOSTS.into_iter().map(Scenario::with_settle));
     let found = found.chain(few.map(Scenario::mostly_small));
     check_all(found, |scenario| run(scenario).map(drop));

@@ -180,10 +180,10 @@ impl Launcher {
             None => (tried || next.lost > 1).then_some(terms.now),
         };
         let launch = Launch { host, attempt: next };
-        let taken = match terms.front {
+        let taken = match self.queue.hand_back(child, launch, not_before) {
             // The front end's queue does not know the share of the first host's leader.
-            Some(_) => self.queue.adopt(launch, not_before),
-            None => self.queue.hand_back(child, launch, not_before),
+            Err(_) if terms.front.is_some() => self.queue.adopt(launch, not_before),
+            taken => taken,
         };
         // On an error, the host is not in the child's share.
         if taken.is_ok() {
