@@ -35,6 +35,7 @@ pub mod jitter;
 pub mod launch;
 pub mod rng;
 
+use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -110,7 +111,7 @@ impl<W: World> Agenda<W> {
 
     fn enter(&mut self, at: Instant, what: Occurrence<W>) {
         self.entered += 1;
-        self.entries.push(Scheduled { at: at.max(self.now), nth: self.entered, what });
+        self.entries.push(Scheduled { at: at.max(self.now), nth: self.entered, what: Box::new(what) });
     }
 }
 
@@ -122,7 +123,8 @@ enum Occurrence<W: World> {
 struct Scheduled<W: World> {
     at: Instant,
     nth: u64,
-    what: Occurrence<W>,
+    /// On the heap: the agenda moves its entries about, and an occurrence may be large.
+    what: Box<Occurrence<W>>,
 }
 
 impl<W: World> Ord for Scheduled<W> {
@@ -192,7 +194,7 @@ impl<W: World> Sim<W> {
     fn step(&mut self, effects: &mut Vec<<W::Machine as Machine>::Effect>) {
         let Some(Scheduled { at, what, .. }) = self.agenda.entries.pop() else { return };
         self.agenda.now = at;
-        match what {
+        match *what {
             Occurrence::WorldEvent(happening) => self.world.on_world_event(happening, &mut self.agenda),
             Occurrence::Event(node, event) => {
                 let Some(Some(machine)) = self.agenda.machines.get_mut(node.0 as usize) else { return };
