@@ -10,7 +10,7 @@ use libi_core::plan::Strategy;
 use libi_core::sim::Sim;
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
-use libi_launch::failure::{Cause, Exit, Phase};
+use libi_launch::failure::{Cause, Exit, Failure, Phase};
 use libi_launch::machine::{HostState, Node, Notice};
 
 use crate::scenario::{Fate, Scenario};
@@ -74,6 +74,17 @@ impl Scenario {
     fn is_blocked(&self, host: u32) -> bool {
         self.blocked_fate(&format!("node{host}")).is_some()
     }
+}
+
+/// Whether this is the failure of a blocked launcher that was still in doubt when the session settled.
+/// It stands, because that came before the launcher could be told from its hosts.
+pub(crate) fn stands_in_doubt(scenario: &Scenario, world: &Cluster, front: &Node, failure: &Failure) -> bool {
+    let settled = |host: &HostState| matches!(host, HostState::Failed(f) if f.cause == Cause::SettleElapsed);
+    let is_blocked = |launcher: HostIndex| {
+        let name = world.starts.iter().rev().find(|start| start.host == launcher).map(|start| &start.name);
+        name.is_some_and(|name| scenario.blocked_fate(name).is_some())
+    };
+    front.host_states().any(settled) && failure.timing.launcher.is_some_and(is_blocked)
 }
 
 /// Every working host joins, and the report says how.

@@ -11,6 +11,7 @@ use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Failure, Phase};
 use libi_launch::machine::{HostState, LinkPolicy, Node, Notice, Policy};
 
+use crate::blocked_launchers;
 use crate::scenario::{Fate, Scenario, Trouble};
 use crate::srun_starts::{HostTrouble, queued};
 use crate::world::{Cluster, MINIMAL_LATENCY, Start};
@@ -253,13 +254,6 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     }
     let lost =
         world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(..) | Notice::Exited(..)));
-    // A failure at a launcher in doubt stands if the session goes up before that is decided.
-    let settled = |host: &HostState| matches!(host, HostState::Failed(f) if f.cause == Cause::SettleElapsed);
-    let is_settled = known.iter().any(|host| settled(host));
-    let is_blocked = |launcher: HostIndex| {
-        let name = world.starts.iter().rev().find(|start| start.host == launcher).map(|start| &start.name);
-        name.is_some_and(|name| scenario.blocked_fate(name).is_some())
-    };
     let spares_left = front.replaced().len() < scenario.spares as usize;
     for (host, known) in (0..).map(HostIndex).zip(&known) {
         let HostState::Failed(failure) = known else { continue };
@@ -295,7 +289,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             || failure.cause == Cause::SettleElapsed
             || scenario.starters_fail()
             || scenario.may_lack_programs()
-            || is_settled && failure.timing.launcher.is_some_and(is_blocked);
+            || blocked_launchers::stands_in_doubt(scenario, world, front, failure);
         if *verdict == Notice::Up && in_time && !lost && scenario.bad == 0.0 && !at_fault {
             return Err(format!("{host} is not at fault, but given up: {failure:?}"));
         }

@@ -63,8 +63,9 @@ const FOUND_WITH_BLOCKED_LAUNCHERS: [u64; 1] = [684];
 /// through 700 levels; and failures at a launcher that was in doubt when the session went up.
 const FOUND_WITH_SETTLE: [u64; 6] = [10_171, 15_114, 26_047, 61_717, 5_007_556, 50_200_510_576];
 
-/// The same, in small clusters: in the checks, a spare whose launch was refused for lack of resources.
-const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 1] = [630_175_690_049];
+/// The same, in small clusters: in the checks, a spare whose launch was refused for lack of resources,
+/// and a failure at a launcher that was in doubt when the session settled at once.
+const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 2] = [630_175_690_049, 406_602_466_265];
 
 /// Seeds that have found defects since hosts are started in bulk: starters that counted as in flight
 /// as long as their programs ran; hosts launched in the step in which the launch was given up;
@@ -270,7 +271,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     checks::tree(scenario, &sim.world, front)?;
     blocked_launchers::checks(scenario, sim, front)?;
     if !scenario.has_faults() {
-        check_fates(scenario, sim, &known, *verdict == Notice::Up)?;
+        check_fates(scenario, sim, front, *verdict == Notice::Up)?;
         checks::cut_short(scenario, &sim.world, front)?;
     }
     Ok(())
@@ -331,16 +332,11 @@ fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&HostState]) -
 }
 
 /// Without external faults, every verdict follows from the fates of the host's attempts.
-fn check_fates(
-    scenario: &Scenario,
-    sim: &Sim<Cluster>,
-    known: &[&HostState],
-    up: bool,
-) -> Result<(), String> {
+fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node, up: bool) -> Result<(), String> {
     let world = &sim.world;
     let verdict = world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
     let in_time = verdict.is_some_and(|(at, _)| *at < Instant::ZERO + scenario.deadline);
-    for (host, known) in (0..).zip(known) {
+    for (host, known) in (0..).zip(front.host_states()) {
         let leader = MemberRole::Leader(HostIndex(host));
         let tried: Vec<_> = world.fates.iter().filter(|((place, _), _)| *place == leader).collect();
         let mut launched: BTreeMap<u16, u16> = BTreeMap::new();
@@ -371,8 +367,9 @@ fn check_fates(
             }
             HostState::Failed(failure) => {
                 let cut_short = failure.cause == Cause::SettleElapsed;
+                let in_doubt = blocked_launchers::stands_in_doubt(scenario, world, front, failure);
                 let all_goes_well = scenario.hosts_are_well() && !scenario.starters_fail();
-                if up && in_time && all_goes_well && !scenario.is_crowded() && !cut_short {
+                if up && in_time && all_goes_well && !scenario.is_crowded() && !cut_short && !in_doubt {
                     return Err(format!("host {host} has met with nothing bad, but: {failure:?}"));
                 }
                 // A launch that was cut short says nothing about the host.
