@@ -3,6 +3,7 @@
 //! Each node sends frames on all links of its tree, and answers the first few.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use libi_core::ids::Rank;
 use libi_core::join::MemberRole;
@@ -175,9 +176,13 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     if let Some(wrong) = &world.trees.wrong {
         return Err(wrong.clone());
     }
-    // The end of a link may still be on its way, through all levels of the tree.
+    // The end of a link may still be on its way, through all levels of the tree. A silent process is
+    // noticed at a heartbeat after the timeout, and then the links below it end.
     let levels = 2 + world.starts.iter().map(|start| start.depth).max().unwrap_or(0);
-    let told = world.last_fault + (scenario.latency + scenario.direct_latency + MINIMAL_LATENCY) * levels;
+    let freezes = !scenario.freezes.is_empty();
+    let silence = if freezes { scenario.rules.peer_timeout * 3 / 2 } else { Duration::ZERO };
+    let told =
+        world.last_fault + silence + (scenario.latency + scenario.direct_latency + MINIMAL_LATENCY) * levels;
     for (id, process) in world.alive().filter(|(_, process)| process.told_up) {
         let Some(tree) = world.trees.known.get(&id) else {
             return Err(format!("is told that the session is up, but has no tree: {process:?}"));
