@@ -98,7 +98,7 @@ impl CliError {
             Self::Input(error) => (2, format!("cannot read standard input: {error}")),
             // The reader closed the pipe: `libi hosts node[1-1000000] | head`.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
-            Self::Output(error) => (2, format!("cannot write the result: {error}")),
+            Self::Output(error) => (2, format!("cannot write standard output: {error}")),
             Self::System(error) => (3, format!("system error: {error}")),
         };
         // If standard error cannot be written, the exit status remains.

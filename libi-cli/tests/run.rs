@@ -7,6 +7,8 @@ use std::process::{Command, Output, Stdio};
 
 use libi_testkit::programs;
 
+#[path = "run/endings.rs"]
+mod endings;
 #[path = "run/plain.rs"]
 mod plain;
 #[path = "run/queue.rs"]

@@ -17,7 +17,7 @@ fn sorted(out: &str) -> Vec<&str> {
 }
 
 /// An executable file with this content.
-fn file(name: &str, content: &[u8]) -> PathBuf {
+pub(super) fn file(name: &str, content: &[u8]) -> PathBuf {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&file, content).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
