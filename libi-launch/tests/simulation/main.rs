@@ -64,9 +64,11 @@ const FOUND_WITH_BLOCKED_LAUNCHERS: [u64; 1] = [684];
 const FOUND_WITH_SETTLE: [u64; 6] = [10_171, 15_114, 26_047, 61_717, 5_007_556, 50_200_510_576];
 
 /// The same, in small clusters: in the checks, a spare whose launch was refused for lack of resources; a
-/// failure at a launcher that was in doubt when the session settled at once; and links that ended just
-/// before the user ended the session, because a process had been silent for long.
-const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 3] = [630_175_690_049, 406_602_466_265, 406_602_564_885];
+/// failure at a launcher that was in doubt when the session settled at once; links that ended just before
+/// the user ended the session, because a process had been silent for long; and hosts whose attempts went
+/// on below a frozen process.
+const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 5] =
+    [630_175_690_049, 406_602_466_265, 406_602_564_885, 406_602_594_980, 406_602_611_955];
 
 /// Seeds that have found defects since hosts are started in bulk: starters that counted as in flight
 /// as long as their programs ran; hosts launched in the step in which the launch was given up;
