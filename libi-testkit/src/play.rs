@@ -19,7 +19,8 @@ use libi_comm::{Address, Call, Outcome, Reducer};
 
 use crate::cases;
 use crate::cases::shape::Placement;
-use crate::cases::step::{Pattern, Step};
+use crate::cases::step::Step;
+use crate::cases::transfers::Pattern;
 use crate::cases::{Oracle, Session};
 
 /// How long a call that has to succeed may take.

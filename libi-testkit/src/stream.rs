@@ -25,7 +25,8 @@ use libi_core::sim::rng::Rng;
 
 use crate::cases::data::{Formula, Lengths};
 use crate::cases::shape::{Placement, Shape, Tree};
-use crate::cases::step::{CustomFn, KeyOwner, Pattern, ReduceBy, Step};
+use crate::cases::step::{CustomFn, KeyOwner, ReduceBy, Step};
+use crate::cases::transfers::Pattern;
 use crate::cases::{Oracle, Session};
 use crate::play::{Answer, play};
 

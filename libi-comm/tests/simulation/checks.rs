@@ -94,9 +94,12 @@ impl History {
         let mut called: BTreeMap<u32, BTreeMap<Rank, (Instant, CallSignature)>> = BTreeMap::new();
         for member in &world.members {
             let Address::Rank(me) = member.process.address else { continue };
-            for record in member.calls.values() {
+            // A collective step is one call.
+            for record in member.calls.values().filter(|record| record.nth == 0) {
                 let step = world.step(Address::Rank(me), record.step);
-                if world.scenario.bad_roots.contains(&(Address::Rank(me), record.step)) {
+                if !step.is_collective()
+                    || world.scenario.bad_roots.contains(&(Address::Rank(me), record.step))
+                {
                     continue;
                 }
                 if let Some(what) = step.calls(record.step, &world.session, Address::Rank(me)).first()

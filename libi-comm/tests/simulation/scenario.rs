@@ -12,7 +12,8 @@ use libi_core::sim::rng::Rng;
 use libi_cases::Session;
 use libi_cases::data::{Formula, Lengths};
 use libi_cases::shape::{Placement, Shape, Tree};
-use libi_cases::step::{CustomFn, KeyOwner, Pattern, ReduceBy, Step};
+use libi_cases::step::{CustomFn, KeyOwner, ReduceBy, Step};
+use libi_cases::transfers::Pattern;
 
 /// The default timeout of a call: longer than anything takes that ends at all.
 pub(crate) const LONG: Duration = Duration::from_secs(3_600);

@@ -114,14 +114,14 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
     check_all(found, |scenario| run(scenario).map(drop));
 }
 
-/// The seeds of the run, divided into tests that run at the same time.
+/// The seeds of the run, divided into tests that run at the same time. Each kind runs one seed of so many.
 macro_rules! in_parts {
-    ($($test:ident: $scenario:path;)*) => {
+    ($($test:ident: $scenario:path, 1 of $share:literal;)*) => {
         $(mod $test {
             use super::*;
 
             fn check_part(part: u64) {
-                let scenarios = seeds_of_part(part).map($scenario).map(Scenario::mostly_small);
+                let scenarios = seeds_of_part(part, $share).map($scenario).map(Scenario::mostly_small);
                 check_all(scenarios, |scenario| run(scenario).map(drop));
             }
 
@@ -149,9 +149,9 @@ macro_rules! in_parts {
 }
 
 in_parts! {
-    every_launch_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_settle;
-    every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_srun;
-    every_session_of_agents_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_agents;
+    every_launch_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_settle, 1 of 2;
+    every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_srun, 1 of 4;
+    every_session_of_agents_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_agents, 1 of 4;
 }
 
 /// Runs a scenario and checks its invariants.

@@ -1,8 +1,9 @@
 //! Which scenarios a test runs, and how it reports those that fail.
 //!
 //! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` runs many. Otherwise `LIBI_SEED_COUNT`
-//! seeds, by default 200, are run from `LIBI_SEED_BASE` on, by default 0. Tests of special cases run
-//! a tenth of a larger count. Nine seeds of ten simulate small clusters. With `LIBI_SIMULATION_LOG=1`
+//! seeds, by default 200, are run from `LIBI_SEED_BASE` on, by default 0: half of them as launches by
+//! remote shells, and a quarter each as bulk starts and as sessions of agents, but at least 200 of each.
+//! Tests of special cases run a tenth of a larger count. Nine seeds of ten simulate small clusters. With `LIBI_SIMULATION_LOG=1`
 //! every event and every effect of each node is printed.
 
 use std::fmt::Write as _;
@@ -17,9 +18,9 @@ pub(crate) const PARTS: u64 = 4;
 /// After this many failures, no further seed is run.
 const MAX_FAILURES: usize = 50;
 
-/// The seeds of one part of the test of all scenarios.
-pub(crate) fn seeds_of_part(part: u64) -> impl Iterator<Item = u64> {
-    range(count()).filter(move |seed| seed % PARTS == part)
+/// The seeds of one part of a test of all scenarios, which runs this share of all seeds.
+pub(crate) fn seeds_of_part(part: u64, share: u64) -> impl Iterator<Item = u64> {
+    range(DEFAULT_COUNT.max(count() / share)).filter(move |seed| seed % PARTS == part)
 }
 
 /// The seeds of a special case.

@@ -39,7 +39,8 @@ use serde::Deserialize;
 
 use super::data::Lengths;
 use super::shape::{Placement, Shape, Tree};
-use super::step::{CustomFn, KeyOwner, Pattern, ReduceBy, Step};
+use super::step::{CustomFn, KeyOwner, ReduceBy, Step};
+use super::transfers::Pattern;
 
 /// A session, and the steps that its members take.
 #[derive(Clone, Debug)]
@@ -70,6 +71,18 @@ impl Session {
     pub fn next(&self, rank: Rank) -> Option<Rank> {
         let at = self.present.binary_search(&rank).ok()?;
         self.present.get((at + 1) % self.present.len()).copied()
+    }
+
+    /// The rank before that one; the last one before the first.
+    pub(super) fn previous(&self, rank: Rank) -> Option<Rank> {
+        let at = self.present.binary_search(&rank).ok()?;
+        self.present.get((at + self.present.len() - 1) % self.present.len()).copied()
+    }
+
+    /// The rank that is as far from the end as this one is from the beginning.
+    pub(super) fn mirror(&self, rank: Rank) -> Option<Rank> {
+        let at = self.present.binary_search(&rank).ok()?;
+        self.present.get(self.present.len() - 1 - at).copied()
     }
 }
 

@@ -19,6 +19,7 @@ pub mod heap;
 pub mod oracle;
 pub mod shape;
 pub mod step;
+pub mod transfers;
 
 pub use case::{Session, sessions};
 pub use oracle::Oracle;

@@ -9,7 +9,8 @@ use libi_core::ids::Rank;
 
 use super::case::Session;
 use super::data::{ALL, DataId, Lengths};
-use super::step::{ReduceBy, Step, Transfer, ring_count, ring_part};
+use super::step::{ReduceBy, Step, ring_count, ring_part};
+use super::transfers::Transfer;
 
 /// Knows the expected results of the calls of a session.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Oracle {
     fn expected(&self, at: &Step, who: Address, step: u32, call: usize) -> Option<Outcome> {
         let session = &*self.session;
         match at {
-            Step::P2p { lengths, .. } => Some(match at.patterns(step, session, who).get(call)? {
+            Step::P2p { lengths, .. } => Some(match at.transfer(step, session, who, call)? {
                 Transfer::Sent { .. } => Outcome::Done,
                 Transfer::Expected { id, .. } => Outcome::Data(id.bytes(lengths.of(id.from, id.nth))),
             }),

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::case::Session;
 use super::data::{DataId, Lengths, number};
+use super::transfers::{Pattern, Transfer, Transfers};
 
 /// A step of a program: all members or some of them make one or several calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,28 +88,6 @@ pub enum CustomFn {
     Right,
 }
 
-/// Which process sends to which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pattern {
-    /// Each rank to the next, the last to the first.
-    Next,
-    /// The first to the last, the second to the last but one.
-    Mirror,
-    /// Each rank to itself.
-    ToSelf,
-    /// All ranks to the first.
-    ToFirst,
-    /// The last rank to all.
-    FromLast,
-    /// All ranks to the front end.
-    ToFront,
-    /// The front end to all ranks.
-    FromFront,
-    /// All ranks to all.
-    All,
-}
-
 /// Whose keys are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -123,13 +102,6 @@ pub enum KeyOwner {
     All,
     /// Keys that there was no put of.
     Missing,
-}
-
-/// A message of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transfer {
-    Sent { to: Address, tag: u32, id: DataId },
-    Expected { from: Address, tag: u32, id: DataId },
 }
 
 /// The length in bytes of an element of [`CustomFn::Matrix`].
@@ -149,9 +121,10 @@ impl Step {
     /// The calls of a process at this step.
     pub fn calls(&self, step: u32, session: &Session, who: Address) -> Vec<Call> {
         match self {
-            Self::P2p { lengths, .. } => {
-                let patterns = self.patterns(step, session, who);
-                patterns.into_iter().map(|transfer| transfer.call(*lengths)).collect()
+            Self::P2p { who: pattern, tags, count, lengths } => {
+                let transfers = Transfers::of(*pattern, tags, *count, step, session, who);
+                let transfers = (0..transfers.len()).filter_map(|nth| transfers.nth(nth));
+                transfers.map(|transfer| transfer.call(*lengths)).collect()
             }
             Self::Put { scope, .. } => {
                 let put = |(key, value)| Call::Put { key, value, scope: *scope };
@@ -210,26 +183,16 @@ impl Step {
         })
     }
 
-    /// The messages that a process sends and expects. To each receiver, the messages of each tag
-    /// are in order; tags are received in another order than they are sent in.
-    pub(super) fn patterns(&self, step: u32, session: &Session, who: Address) -> Vec<Transfer> {
-        let Self::P2p { who: patterns, tags, count, .. } = self else { return Vec::new() };
-        let mut list = Vec::new();
-        for to in patterns.from(who, session) {
-            for (at, tag) in (0..).zip(tags) {
-                let id = |nth| DataId { nth: at * count + nth, ..DataId::one(step, number(who), number(to)) };
-                list.extend((0..*count).map(|nth| Transfer::Sent { to, tag: *tag, id: id(nth) }));
-            }
-        }
-        for from in patterns.to(who, session) {
-            for (at, tag) in tags.iter().enumerate().rev() {
-                let at = at as u32;
-                let id =
-                    |nth| DataId { nth: at * count + nth, ..DataId::one(step, number(from), number(who)) };
-                list.extend((0..*count).map(|nth| Transfer::Expected { from, tag: *tag, id: id(nth) }));
-            }
-        }
-        list
+    /// The message of one call of a process.
+    pub(super) fn transfer(
+        &self,
+        step: u32,
+        session: &Session,
+        who: Address,
+        call: usize,
+    ) -> Option<Transfer> {
+        let Self::P2p { who: pattern, tags, count, .. } = self else { return None };
+        Transfers::of(*pattern, tags, *count, step, session, who).nth(call)
     }
 
     fn puts(&self, step: u32, session: &Session, who: Address) -> impl Iterator<Item = (String, Bytes)> {
@@ -271,43 +234,6 @@ pub(super) fn ring_part(step: u32, me: Rank, nth: u32, lengths: Lengths) -> Byte
 /// The weight of a member in rings.
 pub(super) fn ring_count(me: Rank) -> u64 {
     1 + u64::from(me.0 % 5)
-}
-
-impl Transfer {
-    fn call(self, lengths: Lengths) -> Call {
-        match self {
-            Self::Sent { to, tag, id } => Call::Send { to, tag, data: id.bytes(lengths.of(id.from, id.nth)) },
-            Self::Expected { from, tag, .. } => Call::Receive { from, tag },
-        }
-    }
-}
-
-impl Pattern {
-    /// The receivers of a process.
-    fn from(self, who: Address, session: &Session) -> Vec<Address> {
-        let all = || session.present.iter().copied().map(Address::Rank);
-        let (first, last) = (session.present.first().copied(), session.present.last().copied());
-        let to: Option<Rank> = match (self, who) {
-            (Self::FromFront, Address::FrontEnd) | (Self::All, Address::Rank(_)) => return all().collect(),
-            (Self::FromLast, Address::Rank(me)) if Some(me) == last => return all().collect(),
-            (Self::ToFront, Address::Rank(_)) => return vec![Address::FrontEnd],
-            (Self::Next, Address::Rank(me)) => session.next(me),
-            (Self::ToSelf, Address::Rank(me)) => Some(me),
-            (Self::ToFirst, Address::Rank(_)) => first,
-            (Self::Mirror, Address::Rank(me)) => {
-                let at = session.present.iter().rev().position(|rank| *rank == me);
-                at.map(|at| session.present[at])
-            }
-            _ => None,
-        };
-        to.map(Address::Rank).into_iter().collect()
-    }
-
-    /// The senders to a process.
-    fn to(self, who: Address, session: &Session) -> Vec<Address> {
-        let all = session.present.iter().copied().map(Address::Rank);
-        all.chain([Address::FrontEnd]).filter(|from| self.from(*from, session).contains(&who)).collect()
-    }
 }
 
 impl ReduceBy {
