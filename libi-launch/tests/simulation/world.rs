@@ -50,6 +50,8 @@ pub(crate) struct Process {
     children: BTreeMap<LinkId, Option<Id>>,
     /// The links to leaders of hosts.
     hosts: BTreeSet<LinkId>,
+    /// The open links of programs that have ended.
+    ended: BTreeSet<LinkId>,
     /// A frozen process does nothing, notices nothing, and cannot be ended remotely.
     pub(crate) frozen: bool,
     pub(crate) alive: bool,
@@ -152,6 +154,7 @@ impl Cluster {
             started: BTreeMap::new(),
             children: BTreeMap::new(),
             hosts: BTreeSet::new(),
+            ended: BTreeSet::new(),
             frozen: false,
             alive: true,
             told_up: false,
@@ -329,6 +332,9 @@ impl World for Cluster {
                     self.process(child).parent = None;
                     self.ends(child, LinkId::PARENT, agenda);
                     self.end_connection((from, link), agenda);
+                }
+                if self.process(from).ended.remove(&link) {
+                    self.process(from).children.remove(&link);
                 }
             }
             Effect::Kill(link) => {

@@ -148,7 +148,10 @@ impl Cluster {
                 self.arrive(from, link, send_frame(&opening(Kind::Hello, &hello)), agenda);
             }
             Fate::ClosesOnly => self.arrive(from, link, Event::Closed(link), agenda),
-            Fate::ExitsOpen => self.arrive(from, link, Event::Exited(link, Exit::Code(3)), agenda),
+            Fate::ExitsOpen => {
+                self.process(from).ended.insert(link);
+                self.arrive(from, link, Event::Exited(link, Exit::Code(3)), agenda);
+            }
             Fate::Joins { banner, cut } => {
                 if banner {
                     self.arrive(from, link, send_frame(b"Last login: never\r\n"), agenda);

@@ -1,0 +1,82 @@
+//! Seeds that have found defects, of the launch machine or of the checks. Every run tries them again.
+
+use crate::run;
+use crate::scenario::Scenario;
+use crate::seeds::check_all;
+
+/// Seeds that have found defects: a wake-up in the past, repeated for ever; hosts that hung and
+/// delayed all others; attempt numbers that restarted below a lost leader; a leader that gave up
+/// hosts because it ended itself.
+const FOUND: [u64; 4] = [33, 6_934, 6_717, 4_087];
+
+/// Seeds that have found defects since policies are drawn: hosts that an ending leader gave up for
+/// good.
+const FOUND_WITH_POLICIES: [u64; 1] = [47];
+
+/// Seeds that have found defects since links are direct, and members print, detach and receive
+/// signals: detached leaders that were killed when the session ended; a leader that ended with its
+/// host and reported no dependents; a host that was tried too often, because its new launcher did
+/// not know of earlier attempts; and the defect of seed 47 with links.
+const FOUND_WITH_LINKS: [u64; 4] = [5, 1_183, 3_850, 2_184];
+
+/// Seeds that have found defects since some hosts cannot launch others: a host that joined a
+/// session which was given up already, and counted.
+const FOUND_WITH_BLOCKED_LAUNCHERS: [u64; 1] = [684];
+
+/// Seeds that have found defects since the launch may settle: an estimate that took answers of a
+/// narrow window for a queue; and in the checks, a blocked launcher whose failures were taken for
+/// those of its hosts, a deadline of which launchers 30 levels deep hear late, and starts that the
+/// system had refused and that took resources for ever, and messages that were still on their way
+/// through 700 levels; and failures at a launcher that was in doubt when the session went up.
+const FOUND_WITH_SETTLE: [u64; 6] = [10_171, 15_114, 26_047, 61_717, 5_007_556, 50_200_510_576];
+
+/// The same, in small clusters: in the checks, a spare whose launch was refused for lack of resources; a
+/// failure at a launcher that was in doubt when the session settled at once; links that ended just before
+/// the user ended the session, because a process had been silent for long; hosts whose attempts went on
+/// below a frozen process; and programs that had ended, with an open link, and took resources for ever.
+const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 6] =
+    [630_175_690_049, 406_602_466_265, 406_602_564_885, 406_602_594_980, 406_602_611_955, 406_602_672_490];
+
+/// Seeds that have found defects since hosts are started in bulk: starters that counted as in flight
+/// as long as their programs ran; hosts launched in the step in which the launch was given up;
+/// evidence that a later, weaker one replaced.
+const FOUND_WITH_BULK_STARTS: [u64; 4] = [33, 35, 40, 351];
+/// The same, in small clusters; and a check that did not wait for the news of a death, and one that
+/// missed the end of a program whose starter had ended before.
+const FOUND_WITH_FEW_HOSTS: [u64; 5] = [7_002_162, 7_002_322, 8_002_687, 195_473_827_038, 403_090];
+
+/// Seeds that have found defects since `srun` starts hosts: a host that was started although the
+/// refusal of others had ended the launch; a session that went up while `srun` ended its hosts,
+/// because one could not be started; hosts that were given up because they were ended like that;
+/// and a spare for a host whose start was refused for good, which was never launched.
+const FOUND_WITH_SRUN: [u64; 4] = [81, 201, 1_093, 345_453_659_369];
+
+/// Seeds that have found defects since leaders are redirected to relays: a host that was sent to a
+/// relay that was ending, and was given up with it; a host that was launched in the step in which the
+/// deadline passed; and in the checks, sessions that had lost hosts by `srun` after they were up, a
+/// start that had waited for too long and went on, and a host that cannot be started and has printed
+/// nothing.
+const FOUND_WITH_RELAYS: [u64; 6] =
+    [977_116_515_280, 630_175_693_840, 45_758_904_364, 45_758_921_465, 77_124_338, 1_040_951_283_641];
+
+/// Seeds that have found defects since agents lead hosts: hosts that the front end had given to a
+/// child for lack of resources, and that were forgotten when the child handed them back; and in the
+/// checks, agents behind long ways.
+const FOUND_WITH_AGENTS: [u64; 2] = [326_222_390_825, 326_222_396_850];
+
+#[test]
+fn launches_that_have_found_defects_end_with_a_true_verdict() {
+    let found = FOUND.into_iter().map(Scenario::new);
+    let found = found.chain(FOUND_WITH_POLICIES.into_iter().map(Scenario::with_policies));
+    let found = found.chain(FOUND_WITH_LINKS.into_iter().map(Scenario::with_links));
+    let found = found.chain(FOUND_WITH_BLOCKED_LAUNCHERS.into_iter().map(Scenario::with_blocked_launchers));
+    let found = found.chain(FOUND_WITH_SETTLE.into_iter().map(Scenario::with_settle));
+    let found = found.chain(FOUND_WITH_BULK_STARTS.into_iter().map(Scenario::with_bulk_starts));
+    let few = FOUND_WITH_FEW_HOSTS.into_iter().map(Scenario::with_bulk_starts);
+    let by_srun = FOUND_WITH_SRUN.into_iter().chain(FOUND_WITH_RELAYS);
+    let few = few.chain(by_srun.map(Scenario::with_srun));
+    let few = few.chain(FOUND_WITH_AGENTS.into_iter().map(Scenario::with_agents));
+    let few = few.chain(FOUND_WITH_SETTLE_AND_FEW_HOSTS.into_iter().map(Scenario::with_settle));
+    let found = found.chain(few.map(Scenario::mostly_small));
+    check_all(found, |scenario| run(scenario).map(drop));
+}
