@@ -24,7 +24,8 @@
 //! - **Parent**, more children cannot launch than have launched a host: gives no hosts to new
 //!   children; the others keep what they have.
 //! - **Front end**, the leader of the first host cannot launch: gives no hosts away any more, and
-//!   launches all of them itself, within its window.
+//!   launches all of them itself, within its window. Only if it lacks the resources, a child that is
+//!   up gets the hosts that wait.
 //! - **Any**, a host is returned after launching has stopped: reports it as given up.
 //!
 //! Termination: a leader hands back once, and only to its parent. A node that takes hosts back does

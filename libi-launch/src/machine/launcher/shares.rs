@@ -5,7 +5,7 @@
 //! |---|---|
 //! | any, in a static tree | its subtree |
 //! | the leader of the first host, and leaders launch | all other hosts |
-//! | any, and the front end launches | none |
+//! | any, and the front end launches | none, until that lacks the resources for more launches |
 //! | any, and more children cannot launch than have launched a host | none |
 //! | any, and this node lacks the resources for more launches | all hosts that wait |
 //! | any other | what the late-commit queue says |

@@ -35,7 +35,8 @@ impl Node {
     /// A child that is up and can take hosts for which this node has no resources.
     pub(super) fn child_for_overflow(&self) -> Option<(LinkId, HostIndex)> {
         let others_launch = match &self.role {
-            Role::FrontEnd(front) => front.static_tree().is_none() && front.launchers().lack_resources(),
+            // It replaces a leader that could not launch, and cannot either. Others may.
+            Role::FrontEnd(front) => front.static_tree().is_none() && front.launchers().replaced().is_some(),
             Role::Member(_) => !self.options.is_static() && self.launcher.children_may_launch(),
         };
         let mut heirs = self.children.leaders().filter(|(_, child)| others_launch && child.takes_hosts());
