@@ -203,7 +203,8 @@ impl FrontEndState {
             | ChildMessage::CannotLaunch(..)
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)
-            | ChildMessage::Dropped(..) => {}
+            | ChildMessage::Dropped(..)
+            | ChildMessage::HoldsOutput(_) => {}
         }
         let instead = match self.late_losses.resolve(report, stage, now.since(self.began)) {
             LateLoss::Unaffected => instead,

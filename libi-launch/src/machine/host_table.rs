@@ -87,6 +87,7 @@ impl HostTable {
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)
             | ChildMessage::Dropped(..)
+            | ChildMessage::HoldsOutput(_)
             | ChildMessage::InputTaken(_) => {
                 return false;
             }

@@ -115,6 +115,9 @@ pub enum ChildMessage {
     /// Not forwarded: the link to a host that was redirected to the relay is gone. Carries whether
     /// the exit of its leader is to be reported, and the failure if the host has failed.
     Dropped(HostIndex, Attempt, bool, Option<Box<Failure>>),
+    /// Not forwarded: whether the sender, or a node below it, holds output of members whose ends it
+    /// has reported.
+    HoldsOutput(bool),
 }
 
 /// The role of a child, and the rules of its session.

@@ -288,8 +288,9 @@ impl Node {
     fn send_reports(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let reports = std::mem::take(&mut self.reports);
         match &self.role {
-            Role::Member(_) if reports.is_empty() || self.stage.is_over() => {}
+            Role::Member(_) if self.stage.is_over() => {}
             Role::Member(_) => {
+                let reports = self.mark_held_output(reports);
                 for part in reports.chunks(REPORTS_PER_MESSAGE) {
                     Self::send(LinkId::PARENT, Kind::Control, &part, out);
                 }

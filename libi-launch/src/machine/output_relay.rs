@@ -6,9 +6,17 @@
 //! send all other frames. A node holds at most [`WINDOW`] bytes of each child, and reads its own
 //! pipes only while it [has capacity](OutputRelay::has_capacity).
 //!
+//! The end of a member does not wait for its output: whoever does not read still learns of it. So
+//! the two are told apart, and the front end knows when nothing is left to come:
+//!
+//! | state | event | message to the parent | next state |
+//! |---|---|---|---|
+//! | unmarked | an end is reported while output is held, here or below | `HoldsOutput(true)`, before it | marked |
+//! | marked | the last of the output has been passed on | `HoldsOutput(false)`, behind it | unmarked |
+//!
 //! A node that lives on without its parent [discards](OutputRelay::discard) all output.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use libi_core::ids::Rank;
 use serde::{Deserialize, Serialize};
@@ -71,11 +79,22 @@ pub(super) struct OutputRelay {
     bytes: usize,
     credit: usize,
     is_discarding: bool,
+    /// The children that hold output of members whose ends they have reported.
+    below: BTreeSet<LinkId>,
+    /// Whether the parent knows that output is held here or below.
+    is_marked: bool,
 }
 
 impl OutputRelay {
     pub(super) fn new() -> Self {
-        Self { buffered: VecDeque::new(), bytes: 0, credit: WINDOW as usize, is_discarding: false }
+        Self {
+            buffered: VecDeque::new(),
+            bytes: 0,
+            credit: WINDOW as usize,
+            is_discarding: false,
+            below: BTreeSet::new(),
+            is_marked: false,
+        }
     }
 
     /// Adds output that a child has sent, or that this node has read from a pipe (`None`).
@@ -94,8 +113,25 @@ impl OutputRelay {
         self.bytes
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.buffered.is_empty()
+    /// Whether nothing is held, here or at a child that has said so.
+    pub(super) fn is_drained(&self) -> bool {
+        self.buffered.is_empty() && self.below.is_empty()
+    }
+
+    /// A child holds output of members whose ends it has reported, or does not any more.
+    pub(super) fn set_below(&mut self, link: LinkId, holds: bool) {
+        if holds {
+            self.below.insert(link);
+        } else {
+            self.below.remove(&link);
+        }
+    }
+
+    /// What the parent has to be told before ends of members are reported, or when the output is
+    /// passed on; `None` if it knows.
+    pub(super) fn mark(&mut self, reports_end: bool) -> Option<bool> {
+        let is_marked = !self.is_drained() && (self.is_marked || reports_end);
+        (std::mem::replace(&mut self.is_marked, is_marked) != is_marked).then_some(is_marked)
     }
 
     /// Adds credit.
@@ -188,7 +224,7 @@ mod tests {
         while let Some((_, piece)) = relay.pop() {
             passed += piece.text.len();
         }
-        assert_eq!((passed, relay.is_empty()), (99_990, true));
+        assert_eq!((passed, relay.is_drained()), (99_990, true));
     }
 
     #[test]

@@ -155,6 +155,7 @@ impl Node {
     pub(super) fn child_gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         self.cut(link, out);
         let Some(mut child) = self.children.remove(link) else { return };
+        self.relay.set_below(link, false);
         let start = child.start();
         let with_others = child.is_of_bulk_start() && self.starts.is_ending_all(start);
         self.leave_start(link, &mut child, now, out);

@@ -234,6 +234,7 @@ impl Node {
                 return;
             }
             (ChildMessage::NotDirect, _) => return self.not_direct(link, now, out),
+            (ChildMessage::HoldsOutput(holds), _) => return self.relay.set_below(link, *holds),
             (ChildMessage::Listening(addresses), _) => {
                 let (start, addresses) = (child.start(), std::mem::take(addresses));
                 return self.relay_listens(start, link, addresses, now, out);

@@ -9,7 +9,7 @@ use libi_core::wire::{Kind, encode_bytes};
 
 use super::{Effect, Identity, LinkId, Node, Notice, Role};
 use crate::failure::Cause;
-use crate::machine::message::ParentMessage;
+use crate::machine::message::{ChildMessage, ParentMessage};
 use crate::machine::output_relay::{MAX_FRAME_TEXT, OutputPiece, Stream, WINDOW};
 use crate::options::Output;
 
@@ -22,10 +22,11 @@ impl Node {
         self.attachment.is_detached() || self.relay.has_capacity()
     }
 
-    /// Whether all output of this node has been passed on, or is discarded.
+    /// Whether all output of this node has been passed on, or is discarded, and no child has
+    /// reported the end of a member whose output is still to come.
     #[must_use]
     pub fn has_relayed_output(&self) -> bool {
-        self.relay.is_empty()
+        self.relay.is_drained()
     }
 
     /// How many bytes of output this node holds.
@@ -109,6 +110,20 @@ impl Node {
                 Self::send(link, Kind::Control, &ParentMessage::Credit(owed), out);
             }
         }
+    }
+
+    /// Reports for the parent, with what it has to know of the output that is held here.
+    pub(super) fn mark_held_output(&mut self, mut reports: Vec<ChildMessage>) -> Vec<ChildMessage> {
+        let is_end = |report: &ChildMessage| {
+            use ChildMessage::{Detached, Dropped, Exited, Failed};
+            matches!(report, Exited(..) | Detached(_) | Failed(..) | Dropped(..))
+        };
+        match self.relay.mark(reports.iter().any(is_end)) {
+            Some(true) => reports.insert(0, ChildMessage::HoldsOutput(true)),
+            Some(false) => reports.push(ChildMessage::HoldsOutput(false)),
+            None => {}
+        }
+        reports
     }
 
     /// Sends the front end's standard input to the master.
