@@ -700,6 +700,17 @@ libi_result libi_options_set_output(libi_options *options,
                                     const char *directory);
 
 /**
+ * Has equal lines that several members print merged on their way: they come once, as
+ * LIBI_EVENT_FOLDED, with the ranks of all. All bytes of each rank and stream come, in their order.
+ * A process on the way holds output for at most this many milliseconds, and at most 64 KiB of each
+ * process that it has it from; 0 merges only what waits anyway, because the program is slow.
+ * libi_options_set_output() undoes it.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if the time is negative. Since 0.1.
+ */
+libi_result libi_options_set_folded_output(libi_options *options, libi_timeout hold);
+
+/**
  * Sets how hosts are linked to each other; LIBI_LINKS_AUTO is the default.
  *
  * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such choice. Since 0.1.
@@ -1372,7 +1383,12 @@ typedef enum libi_event_kind {
    * A resource manager ends the processes of a session that is up, because its job or its step was
    * cancelled or has no time left: see text. The ends of members are reported as always.
    */
-  LIBI_EVENT_REVOKED = 10
+  LIBI_EVENT_REVOKED = 10,
+  /**
+   * Members have printed something, each the same: see libi_event_ranks(). It comes instead of
+   * LIBI_EVENT_OUTPUT after libi_options_set_folded_output().
+   */
+  LIBI_EVENT_FOLDED = 11
 } libi_event_kind;
 
 /** The content of an event. Strings, bytes and the failure belong to the event. Since 0.1. */
@@ -1408,6 +1424,15 @@ void libi_event_free(libi_event *event);
 
 /** Fills *info with the content of the event. Since 0.1. */
 libi_result libi_event_query(const libi_event *event, libi_event_info *info, size_t size);
+
+/**
+ * The ranks that an event is about: those that have printed the output of LIBI_EVENT_FOLDED, those
+ * that were lost with the host of LIBI_EVENT_LOST, or the one that libi_event_info names. Writes
+ * the lowest ones, as many as there is room for. ranks may be NULL if room is 0.
+ *
+ * Returns the number of ranks; 0 for NULL and for events without ranks. Since 0.1.
+ */
+size_t libi_event_ranks(const libi_event *event, uint32_t *ranks, size_t room);
 
 /* ---- Reports of launches --------------------------------------------------------------------- */
 

@@ -6,8 +6,10 @@ use std::sync::OnceLock;
 
 use libc::{c_char, c_void};
 use libi::{Event, Rank, Stream};
+use libi_core::ranks::Ranks;
 use libi_core::time::Rounded;
 
+use crate::args;
 use crate::failure::{FailureView, exit, libi_exit, libi_failure};
 use crate::object::{self, OwnedPart, give, handle, query};
 use crate::result::libi_result;
@@ -72,6 +74,9 @@ pub enum libi_event_kind {
     /// A resource manager ends the processes of a session that is up, because its job or its step was
     /// cancelled or has no time left: see text. The ends of members are reported as always.
     LIBI_EVENT_REVOKED = 10,
+    /// Members have printed something, each the same: see libi_event_ranks(). It comes instead of
+    /// LIBI_EVENT_OUTPUT after libi_options_set_folded_output().
+    LIBI_EVENT_FOLDED = 11,
 }
 
 /// The content of an event. Strings, bytes and the failure belong to the event. Since 0.1.
@@ -129,6 +134,11 @@ impl EventView {
                 (info.bytes, info.length) = (bytes.as_ptr().cast(), bytes.len());
                 libi_event_kind::LIBI_EVENT_OUTPUT
             }
+            Event::Folded { stream, bytes, .. } => {
+                info.stream = if *stream == Stream::Out { 1 } else { 2 };
+                (info.bytes, info.length) = (bytes.as_ptr().cast(), bytes.len());
+                libi_event_kind::LIBI_EVENT_FOLDED
+            }
             Event::Exited { rank: Rank(rank), exit: how, .. } => {
                 info.rank = i64::from(*rank);
                 (info.exit, info.exit_value) = exit(Some(*how));
@@ -168,4 +178,27 @@ pub unsafe extern "C" fn libi_event_query(
 ) -> libi_result {
     // SAFETY: as documented in the header.
     unsafe { query(event, info, size, |view| Ok(view.info())) }
+}
+
+/// The ranks that an event is about: those that have printed the output of LIBI_EVENT_FOLDED, those
+/// that were lost with the host of LIBI_EVENT_LOST, or the one that libi_event_info names. Writes
+/// the lowest ones, as many as there is room for. ranks may be NULL if room is 0.
+///
+/// Returns the number of ranks; 0 for NULL and for events without ranks. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_event_ranks(event: *const libi_event, ranks: *mut u32, room: usize) -> usize {
+    // SAFETY: as documented in the header.
+    unsafe {
+        object::ask(event, 0, |view: &EventView| {
+            let one = |rank: Rank| [rank].into_iter().collect::<Ranks>();
+            let found = match &view.event {
+                Event::Folded { ranks, .. } | Event::Lost { ranks, .. } => ranks.clone(),
+                Event::Output { rank, .. } | Event::Exited { rank, .. } | Event::Detached { rank, .. } => {
+                    one(*rank)
+                }
+                _ => Ranks::new(),
+            };
+            args::write_ranks(&found, ranks, room)
+        })
+    }
 }

@@ -338,6 +338,29 @@ pub unsafe extern "C" fn libi_options_set_output(
     }
 }
 
+/// Has equal lines that several members print merged on their way: they come once, as
+/// LIBI_EVENT_FOLDED, with the ranks of all. All bytes of each rank and stream come, in their order.
+/// A process on the way holds output for at most this many milliseconds, and at most 64 KiB of each
+/// process that it has it from; 0 merges only what waits anyway, because the program is slow.
+/// libi_options_set_output() undoes it.
+///
+/// Returns LIBI_OK, or LIBI_ERR_ARGUMENT if the time is negative. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_folded_output(
+    options: *mut libi_options,
+    hold: libi_timeout,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            let millis = u64::try_from(hold);
+            let millis = millis.map_err(|_| CallError::argument("the time is negative"))?;
+            options.output = Output::Folded { hold: Duration::from_millis(millis) };
+            Ok(())
+        })
+    }
+}
+
 /// How hosts are linked to each other. Since 0.1.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -124,7 +124,7 @@ pub struct LaunchOptions {
 
 /// What becomes of what members print.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "IsDropped", from = "IsDropped")]
+#[serde(into = "Forwarding", from = "Forwarding")]
 #[non_exhaustive]
 pub enum Output {
     /// It arrives at the front end as `Event::Output`. Output that the caller does not take exerts
@@ -139,21 +139,55 @@ pub enum Output {
     Files(PathBuf),
     /// It is read and discarded.
     Dropped,
+    /// It arrives at the front end as `Event::Folded`: lines that several members print arrive
+    /// once, with the ranks of all. They are merged on their way, so that each link carries them
+    /// once, however many members print them.
+    ///
+    /// All bytes of each rank and stream arrive, in their order. A process on the way holds output
+    /// for the sake of merging until all members below it that still run have printed the same,
+    /// at most for the time `hold`, and at most 64 KiB of each member of its host and of each process
+    /// whose output it passes on; beyond that, output travels unmerged.
+    /// The end of a member is reported behind its output, unless that waits for the caller.
+    Folded {
+        /// The longest time that each process on the way holds output; 0 merges only what waits
+        /// anyway, because the caller is slow.
+        hold: Duration,
+    },
 }
 
-/// What members have to know about [`Output`]: whether it goes to the front end.
-#[derive(Serialize, Deserialize)]
-struct IsDropped(bool);
-
-impl From<Output> for IsDropped {
-    fn from(output: Output) -> Self {
-        Self(output == Output::Dropped)
+impl Output {
+    /// [`Folded`](Self::Folded), and held for 100 ms at most by each process on the way.
+    #[must_use]
+    pub fn folded() -> Self {
+        Self::Folded { hold: Duration::from_millis(100) }
     }
 }
 
-impl From<IsDropped> for Output {
-    fn from(IsDropped(is_dropped): IsDropped) -> Self {
-        if is_dropped { Self::Dropped } else { Self::Events }
+/// What members have to know about [`Output`].
+#[derive(Serialize, Deserialize)]
+enum Forwarding {
+    Unchanged,
+    Dropped,
+    Folded(Duration),
+}
+
+impl From<Output> for Forwarding {
+    fn from(output: Output) -> Self {
+        match output {
+            Output::Events | Output::Files(_) => Self::Unchanged,
+            Output::Dropped => Self::Dropped,
+            Output::Folded { hold } => Self::Folded(hold),
+        }
+    }
+}
+
+impl From<Forwarding> for Output {
+    fn from(forwarding: Forwarding) -> Self {
+        match forwarding {
+            Forwarding::Unchanged => Self::Events,
+            Forwarding::Dropped => Self::Dropped,
+            Forwarding::Folded(hold) => Self::Folded { hold },
+        }
     }
 }
 

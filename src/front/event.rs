@@ -12,7 +12,7 @@ use super::output_files::OutputError;
 /// An event of a session, taken with [`FrontEnd::next_event`](super::FrontEnd::next_event).
 ///
 /// Its [`Display`](fmt::Display) text is one line for users, without the output of
-/// [`Event::Output`].
+/// [`Event::Output`] and [`Event::Folded`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
@@ -55,6 +55,20 @@ pub enum Event {
         session: SessionId,
         /// The member.
         rank: Rank,
+        /// The stream it was printed to.
+        stream: Stream,
+        /// The bytes: whole lines, except for lines that are very long or take long to end.
+        bytes: Vec<u8>,
+    },
+    /// Output that several members have printed, or one, where [equal output is
+    /// merged](super::Output::Folded). Until the caller takes it, it exerts backpressure on the
+    /// members that printed it.
+    #[non_exhaustive]
+    Folded {
+        /// The session.
+        session: SessionId,
+        /// The members, each of which has printed this.
+        ranks: Ranks,
         /// The stream it was printed to.
         stream: Stream,
         /// The bytes: whole lines, except for lines that are very long or take long to end.
@@ -127,6 +141,7 @@ impl Event {
             | Self::Up { session }
             | Self::GivenUp { session }
             | Self::Output { session, .. }
+            | Self::Folded { session, .. }
             | Self::OutputFailed { session, .. }
             | Self::Exited { session, .. }
             | Self::Detached { session, .. }
@@ -146,6 +161,10 @@ impl fmt::Display for Event {
             Self::Output { rank, stream, bytes, .. } => {
                 let stream = if *stream == Stream::Out { "output" } else { "error" };
                 write!(f, "rank {} wrote {} bytes to standard {stream}", rank.0, bytes.len())
+            }
+            Self::Folded { ranks, stream, bytes, .. } => {
+                let stream = if *stream == Stream::Out { "output" } else { "error" };
+                write!(f, "{ranks} wrote {} bytes to standard {stream}", bytes.len())
             }
             Self::OutputFailed { error, .. } => error.fmt(f),
             Self::Exited { rank, host_name, exit, .. } => write!(f, "rank {} on {host_name} {exit}", rank.0),

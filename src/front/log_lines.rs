@@ -50,7 +50,7 @@ impl LogLines {
     pub(super) fn event(&mut self, event: &Event, status: &SessionStatus) {
         let session = event.session();
         match event {
-            Event::Output { .. } => {}
+            Event::Output { .. } | Event::Folded { .. } => {}
             Event::Waiting { .. } => self.add(Level::Info, LAUNCH, || format!("{session}: {event}")),
             Event::Up { .. } | Event::GivenUp { .. } => self.add(Level::Info, LAUNCH, || {
                 let report = status.report.as_ref().map(ToString::to_string).unwrap_or_default();

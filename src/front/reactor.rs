@@ -251,6 +251,9 @@ impl EngineSink for FrontSink {
                     events.push_back((number, Event::Output { session, rank, stream, bytes }));
                 }
             }
+            Notice::Folded(ranks, stream, bytes) => {
+                events.push_back((number, Event::Folded { session, ranks, stream, bytes }));
+            }
             Notice::Waiting(reason) => events.push_back((number, Event::Waiting { session, reason })),
             Notice::Revoked(reason) => events.push_back((number, Event::Revoked { session, reason })),
             Notice::Up | Notice::GivenUp => {

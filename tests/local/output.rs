@@ -1,8 +1,9 @@
 //! What members print: whole lines, both streams, complete; and no other member is delayed by it.
 
+use std::collections::BTreeMap;
 use std::fs;
 
-use libi::{Event, Exit, FrontEnd, LaunchOptions, Output, Stream};
+use libi::{Event, Exit, FrontEnd, LaunchOptions, Output, Ranks, Stream};
 
 use libi_testkit::local::*;
 use libi_testkit::roles::plays_alone;
@@ -60,6 +61,39 @@ fn the_beginning_of_a_line_arrives_before_its_end() {
     heard.until(&front, "all have ended", |heard| heard.done);
     assert!((0..4).all(|rank| heard.out(rank) == "prompt> answer\n"), "{heard:?}");
     drop(session);
+}
+
+#[test]
+fn equal_lines_of_members_arrive_once_with_the_ranks_of_all() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let words = ["join", "out:same", "out:host {host}", "err:error", "finish:30000"];
+    // Longer than the test takes: nothing has to wait so long.
+    let options = LaunchOptions::local().output(Output::Folded { hold: TIMEOUT });
+    let _session = launch_with(&front, &[lab.members("a[1-4]:2", &words)], &options);
+    let (mut texts, mut sames, mut ended) = (BTreeMap::new(), Vec::new(), Ranks::new());
+    loop {
+        match front.next_event(TIMEOUT).expect("all have ended") {
+            Event::Folded { ranks, stream, bytes, .. } => {
+                let text = String::from_utf8(bytes).unwrap();
+                for rank in ranks.iter() {
+                    assert!(!ended.contains(rank), "{rank} prints {text:?} after its end");
+                    *texts.entry((rank.0, stream)).or_insert_with(String::new) += &text;
+                }
+                if text.contains("same") {
+                    sames.push(ranks.to_string());
+                }
+            }
+            Event::Exited { rank, .. } => ended.add(rank),
+            Event::Done { .. } => break,
+            event => assert!(!matches!(event, Event::Output { .. }), "{event:?}"),
+        }
+    }
+    assert_eq!((sames, ended), (vec!["ranks 0-7".to_owned()], Ranks::first(8)));
+    for rank in 0..8 {
+        let host = rank / 2 + 1;
+        assert_eq!(texts[&(rank, Stream::Out)], format!("same\nhost a{host}\n"));
+        assert_eq!(texts[&(rank, Stream::Err)], "error\n");
+    }
 }
 
 /// The memory that a process has, in kilobytes.

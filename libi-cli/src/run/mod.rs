@@ -1,5 +1,6 @@
 //! `libi run`: launches a program, forwards its input and output, and waits for its end.
 
+mod folded;
 mod json;
 mod monitor;
 mod parts;
@@ -135,7 +136,8 @@ pub(crate) struct RunArgs {
     #[arg(short, long, conflicts_with = "tag")]
     label: bool,
     /// Print the standard output of a rank when all have ended, and what several
-    /// ranks have printed only once, behind their numbers and hosts
+    /// ranks have printed only once, behind their numbers and hosts. Equal lines
+    /// are merged on their way here
     #[arg(long, conflicts_with_all = ["tag", "label"])]
     fold: bool,
     /// Give rank 0 an empty standard input instead of that of this program
@@ -248,7 +250,11 @@ fn options(arguments: &RunArgs, hosts: &HostList) -> Result<LaunchOptions, CliEr
         .policy(policy(arguments.min_hosts, hosts)?)
         .settle(arguments.settle)
         .deadline(arguments.deadline)
-        .output(arguments.output.clone().map_or(Output::Events, Output::Files))
+        .output(match &arguments.output {
+            Some(directory) => Output::Files(directory.clone()),
+            None if arguments.fold => Output::folded(),
+            None => Output::Events,
+        })
         .agent(agent(arguments)?)
         .programs(Programs::Any);
     Ok(match backend(arguments, choice)? {

@@ -180,9 +180,12 @@ impl<'a> Monitor<'a> {
                 self.clear_progress();
                 self.printer.print(self.session, rank, stream, bytes).map_err(CliError::Output)?;
             }
+            Event::Folded { ref ranks, stream, ref bytes, .. } => {
+                self.clear_progress();
+                self.printer.print_folded(self.session, ranks, stream, bytes).map_err(CliError::Output)?;
+            }
             Event::Exited { rank, exit, .. } => {
                 self.outcome.gone.add(rank);
-                self.printer.ended(rank);
                 if let Some(known) = self.outcome.exits.get_mut(rank.0 as usize) {
                     *known = Some(exit);
                 }

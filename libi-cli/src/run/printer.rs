@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | raw | as it comes | as it comes |
 //! | labelled | whole lines, behind a label | the same |
-//! | folded | when the rank has ended; identical text once, behind the ranks and hosts | labelled |
+//! | folded | when all have ended; identical text once, behind the ranks and hosts | labelled; identical lines that come together once |
 //!
 //! A line that is longer than [`LONGEST_LINE`] is printed in parts. With a JSON document on standard
 //! output, everything goes to standard error.
@@ -15,6 +15,8 @@ use std::io::{self, Write};
 use libi::hosts::HostRef;
 use libi::{HostList, Rank, Session, Stream};
 use libi_core::ranks::Ranks;
+
+use super::folded::FoldedText;
 
 /// How output is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,16 +40,13 @@ pub(super) struct Printer {
     to_stderr: bool,
     /// Lines that are not complete, by rank; of standard error if true.
     lines: BTreeMap<(u32, bool), Vec<u8>>,
-    /// What ranks that have not ended have printed.
-    gathered: BTreeMap<u32, Vec<u8>>,
-    /// What ranks that have ended have printed.
-    folded: BTreeMap<Vec<u8>, Ranks>,
+    /// What ranks have printed, where it is folded.
+    folded: FoldedText,
 }
 
 impl Printer {
     pub(super) fn new(style: Style, to_stderr: bool) -> Self {
-        let (lines, gathered, folded) = Default::default();
-        Self { style, to_stderr, lines, gathered, folded }
+        Self { style, to_stderr, lines: BTreeMap::new(), folded: FoldedText::default() }
     }
 
     /// A rank of this session has printed.
@@ -58,12 +57,8 @@ impl Printer {
         stream: Stream,
         bytes: &[u8],
     ) -> io::Result<()> {
-        match (self.style, stream) {
-            (Style::Raw, _) => self.write(stream, bytes),
-            (Style::Folded, Stream::Out) => {
-                self.gathered.entry(rank.0).or_default().extend_from_slice(bytes);
-                Ok(())
-            }
+        match self.style {
+            Style::Raw => self.write(stream, bytes),
             _ => {
                 let line = self.lines.entry((rank.0, stream == Stream::Err)).or_default();
                 line.extend_from_slice(bytes);
@@ -72,16 +67,28 @@ impl Printer {
                     None if line.len() > LONGEST_LINE => std::mem::take(line),
                     None => return Ok(()),
                 };
-                self.write_labelled(session, rank, stream, &whole)
+                self.write_labelled(session, &one(rank), stream, &whole)
             }
         }
     }
 
-    /// A rank has ended. More of its output may follow.
-    pub(super) fn ended(&mut self, rank: Rank) {
-        if let Some(text) = self.gathered.remove(&rank.0) {
-            self.folded.entry(text).or_default().add(rank);
+    /// Ranks of this session have printed the same.
+    pub(super) fn print_folded(
+        &mut self,
+        session: &Session,
+        ranks: &Ranks,
+        stream: Stream,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        if stream == Stream::Out {
+            self.folded.add(ranks, bytes);
+            return Ok(());
         }
+        let is_begun = |rank: Rank| self.lines.get(&(rank.0, true)).is_some_and(|line| !line.is_empty());
+        if bytes.ends_with(b"\n") && !ranks.iter().any(is_begun) {
+            return self.write_labelled(session, ranks, stream, bytes);
+        }
+        ranks.iter().try_for_each(|rank| self.print(session, rank, stream, bytes))
     }
 
     /// The session is over: prints what is left.
@@ -89,15 +96,10 @@ impl Printer {
         for ((rank, is_err), line) in std::mem::take(&mut self.lines) {
             let stream = if is_err { Stream::Err } else { Stream::Out };
             if !line.is_empty() {
-                self.write_labelled(session, Rank(rank), stream, &line)?;
+                self.write_labelled(session, &one(Rank(rank)), stream, &line)?;
             }
         }
-        for (rank, text) in std::mem::take(&mut self.gathered) {
-            self.folded.entry(text).or_default().add(Rank(rank));
-        }
-        let mut groups: Vec<_> = std::mem::take(&mut self.folded).into_iter().collect();
-        groups.sort_by_key(|(_, ranks)| ranks.lowest());
-        for (mut text, ranks) in groups {
+        for (mut text, ranks) in self.folded.take() {
             if text.last().is_some_and(|last| *last != b'\n') {
                 text.push(b'\n');
             }
@@ -107,10 +109,19 @@ impl Printer {
         Ok(())
     }
 
-    fn write_labelled(&self, session: &Session, rank: Rank, stream: Stream, lines: &[u8]) -> io::Result<()> {
+    fn write_labelled(
+        &self,
+        session: &Session,
+        ranks: &Ranks,
+        stream: Stream,
+        lines: &[u8],
+    ) -> io::Result<()> {
         let label = match self.style {
-            Style::Tagged => format!("[{}] ", rank.0),
-            _ => format!("[{}:{}] ", host_of(session, rank), rank.0),
+            Style::Tagged => format!("[{}] ", numbers(ranks)),
+            _ => match ranks.lowest().filter(|_| ranks.len() == 1) {
+                Some(rank) => format!("[{}:{}] ", host_of(session, rank), rank.0),
+                None => format!("[{}:{}] ", hosts_of(session, ranks), numbers(ranks)),
+            },
         };
         let mut text = Vec::with_capacity(lines.len() + label.len());
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
@@ -131,6 +142,19 @@ impl Printer {
             io::stderr().lock().write_all(text)
         }
     }
+}
+
+fn one(rank: Rank) -> Ranks {
+    [rank].into_iter().collect()
+}
+
+/// The numbers of ranks, as `0-3,7`.
+fn numbers(ranks: &Ranks) -> String {
+    let run = |(first, last): (Rank, Rank)| match first == last {
+        true => first.0.to_string(),
+        false => format!("{}-{}", first.0, last.0),
+    };
+    ranks.runs().map(run).collect::<Vec<_>>().join(",")
 }
 
 /// The name of the host of a rank.

@@ -31,7 +31,7 @@ use libi_core::time::Instant;
 
 use self::up_state::UpState;
 use super::early_output::EarlyOutput;
-use super::output_relay::Stream;
+use super::output_piece::Stream;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 
 /// How much of the end of a child's output is kept as evidence.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use libi_core::ids::{HostIndex, Rank};
 pub use libi_core::ids::{LinkId, StartId};
+use libi_core::ranks::Ranks;
 use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
 use libi_core::topology::Topology;
@@ -12,7 +13,7 @@ use libi_core::wire::{LinkItem, ReadError};
 
 use super::direct_links::CarriedSecret;
 use super::message::{Ending, HostSpec, Program};
-use super::output_relay::Stream;
+use super::output_piece::Stream;
 use super::rendezvous::{ArrivalId, Claim, StartTicket};
 use crate::failure::{Exit, Failure};
 use crate::options::LaunchOptions;
@@ -203,6 +204,9 @@ pub enum Notice {
     /// To the front end: a member has printed this. The user acknowledges it with
     /// [`Event::Consumed`].
     Output(Rank, Stream, Vec<u8>),
+    /// To the front end, where equal output is merged: each of these members has printed this. The
+    /// user acknowledges it with [`Event::Consumed`], once.
+    Folded(Ranks, Stream, Vec<u8>),
     /// To the front end: a start waits for resources, as its process says in these words.
     Waiting(String),
     /// To the front end: what has started the session is ending it, as its process says, or that

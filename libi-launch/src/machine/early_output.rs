@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::output_relay::Stream;
+use super::output_piece::Stream;
 
 /// How much is kept of the beginning, and how much of the end.
 const KEPT: usize = 32 << 10;

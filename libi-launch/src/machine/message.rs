@@ -13,7 +13,7 @@ use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
 use super::direct_links::CarriedSecret;
-use super::output_relay::Stream;
+use super::output_piece::Stream;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming};
 use crate::options::LaunchOptions;
 

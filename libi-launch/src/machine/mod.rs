@@ -68,6 +68,7 @@
 //! | `membership.rs` | which ranks are below which link |
 //! | `direct_links.rs` | whether links leave the channel of the remote shell |
 //! | `output_relay.rs` | which output may be passed on |
+//! | `output_merge.rs` | which equal output of several members is passed on as one |
 //! | `attachment.rs` | whether this member lives and ends with the session |
 //! | `front_end.rs`, `host_table.rs` | the front end: whether the session goes up, waits or fails |
 //!
@@ -130,7 +131,8 @@
 //! |---|---|---|
 //! | `Hello` | child, launcher | config and share are sent |
 //! | `Joined`, `Failed`, `Relaunch` | child, launcher, membership | recorded, passed on |
-//! | `Exited`, `Link`, `InputTaken` | | passed on |
+//! | `Exited`, `Link`, `InputTaken` | | passed on, an end behind the output of the member |
+//! | `HoldsOutput` | output relay | output is still to come from there, or not |
 //! | `Detached` | child | recorded if it is the child itself; passed on |
 //! | `NoDependents` | child | a detached child is not awaited any more |
 //! | `NotDirect` | direct links | the link stays in the channel, or the child fails |
@@ -143,7 +145,8 @@
 //! # Once the session is up
 //! - `Go` tells every node which ranks are below which link (see `node/session_up.rs`). The
 //!   communication half uses the links of that tree.
-//! - Output of members flows towards the front end by credit (see `output_relay.rs`).
+//! - Output of members flows towards the front end by credit (see `output_relay.rs`), and is merged
+//!   on the way if the options say so (see `output_merge.rs`).
 //! - A leader that ends takes the hosts below it with it. `NoDependents` tells a node when it may
 //!   end without that effect.
 //!
@@ -186,6 +189,8 @@ mod launcher;
 mod membership;
 mod message;
 mod node;
+mod output_merge;
+mod output_piece;
 mod output_relay;
 mod parent_link;
 mod relays;
@@ -204,7 +209,8 @@ pub use message::{
     Spare,
 };
 pub use node::Node;
-pub use output_relay::{Stream, WINDOW};
+pub use output_piece::Stream;
+pub use output_relay::WINDOW;
 pub use rendezvous::{
     ArrivalId, Claim, Found, HeadReader, StartTicket, is_refusal, read_redirection, redirection, refusal,
 };

@@ -104,6 +104,7 @@ impl Node {
         let mut node = Self::new(session, role, plan.options.clone(), entropy);
         (node.size, node.programs) = (plan.size, plan.programs.clone());
         node.direct.set_secret(plan.secret.clone());
+        node.fold_output();
         node.input = plan.options.input;
         node.launcher = Launcher::of_front_end(&plan.hosts, launched_here, estimate, entropy);
         node
@@ -204,7 +205,7 @@ impl Node {
         if is_due {
             // The end of the launch is decided before hosts are launched, and output of members is
             // passed on before their ends.
-            self.relay_output(out);
+            self.relay_output(now, out);
             self.send_reports(now, out);
         }
         self.launcher.clear_wake();
@@ -213,13 +214,13 @@ impl Node {
             self.launch(now, out);
         }
         self.report_no_dependents();
-        self.relay_output(out);
+        self.relay_output(now, out);
         self.send_reports(now, out);
         if self.children.is_empty() && self.starts.is_empty() && self.stage.finish() {
             out.push(Effect::Notify(Notice::Over));
         }
         if !self.stage.is_over() {
-            self.request_wake_up(out);
+            self.request_wake_up(now, out);
         }
     }
 
@@ -299,7 +300,7 @@ impl Node {
         }
     }
 
-    fn request_wake_up(&mut self, out: &mut Vec<Effect>) {
+    fn request_wake_up(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let deadlines = self.children.next_deadline();
         let own = match &self.role {
             Role::FrontEnd(front) => front.deadline(self.stage),
@@ -307,7 +308,8 @@ impl Node {
         };
         let starters = self.starts.next_deadline().into_iter().chain(self.relays.next_deadline()).min();
         let launches = if self.stage.is_launching() { self.launcher.next_wake() } else { None };
-        let times = [deadlines, starters, Some(self.next_heartbeat), launches, own];
+        let output = self.relay.next_wake(now);
+        let times = [deadlines, starters, Some(self.next_heartbeat), launches, own, output];
         let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
             return;
         };
@@ -335,7 +337,7 @@ impl Machine for Node {
             }
             Event::StarterPrinted(start, text) => self.starts.printed(start, &text),
             Event::HostPrinted(start, host, stream, text) => {
-                self.host_printed(start, &host, stream, text, out);
+                self.host_printed(start, &host, (stream, text), now, out);
             }
             Event::HostEnded(start, host, exit) => self.host_ended(start, &host, exit, now, out),
             Event::HostFailed(start, host, why) => self.host_not_started(start, &host, &why, now, out),
@@ -349,7 +351,7 @@ impl Machine for Node {
             Event::Received(link, items) => self.on_child_items(link, items, now, out),
             Event::Violation(LinkId::PARENT, _) => self.parent_lost(now, out),
             Event::Violation(link, error) => self.on_child_violation(link, error, now, out),
-            Event::Printed(link, stream, text) => self.printed(link, stream, text),
+            Event::Printed(link, stream, text) => self.printed(link, stream, text, now),
             Event::Closed(LinkId::PARENT) => self.parent_lost(now, out),
             Event::Closed(link) => self.child_closed(link, now, out),
             Event::Exited(link, exit) => self.child_exited(link, exit, now, out),

@@ -14,14 +14,20 @@
 //! | unmarked | an end is reported while output is held, here or below | `HoldsOutput(true)`, before it | marked |
 //! | marked | the last of the output has been passed on | `HoldsOutput(false)`, behind it | unmarked |
 //!
+//! Where equal output is merged (`output_merge.rs`), a piece costs more credit than its text has
+//! bytes: its ranks count, and a fixed number. The user of the front end is not charged for these.
+//!
 //! A node that lives on without its parent [discards](OutputRelay::discard) all output.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
-use libi_core::ids::Rank;
-use serde::{Deserialize, Serialize};
+use libi_core::time::Instant;
 
 use super::contract::LinkId;
+use super::message::ChildMessage;
+use super::output_merge::{OutputMerge, credit_of};
+use super::output_piece::OutputPiece;
 
 /// How many bytes of output may be in flight on a link, or held by its receiver.
 pub const WINDOW: u32 = 64 << 10;
@@ -29,54 +35,15 @@ pub const WINDOW: u32 = 64 << 10;
 const CAPACITY: usize = 128 << 10;
 /// The most text in one frame, so that other frames do not wait long.
 pub(super) const MAX_FRAME_TEXT: usize = 16 << 10;
-/// The bytes before the text in a frame: rank and stream.
-const HEADER: usize = 5;
-
-/// The stream that a member has printed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Stream {
-    /// Standard output.
-    Out,
-    /// Standard error.
-    Err,
-}
-
-/// Output of a member.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct OutputPiece {
-    pub(super) rank: Rank,
-    pub(super) stream: Stream,
-    pub(super) text: Vec<u8>,
-}
-
-impl OutputPiece {
-    /// Encodes the payload of a frame.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let stream = match self.stream {
-            Stream::Out => 1,
-            Stream::Err => 2,
-        };
-        [&self.rank.0.to_le_bytes()[..], &[stream], &self.text].concat()
-    }
-
-    /// Decodes the payload of a frame; `None` if it is malformed.
-    pub(super) fn decode(payload: &[u8]) -> Option<Self> {
-        let (head, text) = payload.split_at_checked(HEADER)?;
-        let (rank, stream) = head.split_first_chunk::<4>()?;
-        let stream = match stream {
-            [1] => Stream::Out,
-            [2] => Stream::Err,
-            _ => return None,
-        };
-        Some(Self { rank: Rank(u32::from_le_bytes(*rank)), stream, text: text.to_vec() })
-    }
-}
 
 /// The output that a node holds.
 #[derive(Debug)]
 pub(super) struct OutputRelay {
-    buffered: VecDeque<(Option<LinkId>, OutputPiece)>,
+    /// What has come, from which child, and whether that has spent credit on it.
+    buffered: VecDeque<(LinkId, bool, OutputPiece)>,
     bytes: usize,
+    /// Where output is merged: all of it instead.
+    merge: Option<OutputMerge>,
     credit: usize,
     is_discarding: bool,
     /// The children that hold output of members whose ends they have reported.
@@ -90,6 +57,7 @@ impl OutputRelay {
         Self {
             buffered: VecDeque::new(),
             bytes: 0,
+            merge: None,
             credit: WINDOW as usize,
             is_discarding: false,
             below: BTreeSet::new(),
@@ -97,25 +65,54 @@ impl OutputRelay {
         }
     }
 
-    /// Adds output that a child has sent, or that this node has read from a pipe (`None`).
-    pub(super) fn push(&mut self, from: Option<LinkId>, piece: OutputPiece) {
-        self.bytes += piece.text.len();
-        self.buffered.push_back((from, piece));
+    /// Merges equal output from now on, for which it is held this long at most.
+    pub(super) fn fold(&mut self, hold: Duration) {
+        self.merge = Some(OutputMerge::new(hold));
+    }
+
+    /// Adds output that a child has sent, and spent credit on; or that this node has read from a
+    /// pipe.
+    pub(super) fn push(&mut self, link: LinkId, is_credited: bool, piece: OutputPiece, now: Instant) {
+        match &mut self.merge {
+            Some(merge) => merge.push(link, is_credited, piece, now),
+            None => {
+                self.bytes += piece.text.len();
+                self.buffered.push_back((link, is_credited, piece));
+            }
+        }
+    }
+
+    /// How much credit a piece costs its sender.
+    pub(super) fn credit_of(&self, piece: &OutputPiece) -> u32 {
+        let credit = if self.merge.is_some() { credit_of(piece) } else { piece.text.len() };
+        credit as u32 // frames are short
     }
 
     /// Whether pipes should be read.
     pub(super) fn has_capacity(&self) -> bool {
-        self.is_discarding || self.bytes < CAPACITY
+        let may_hold = self.merge.as_ref().map_or(0, OutputMerge::may_hold);
+        self.is_discarding || self.buffered() < CAPACITY + may_hold
     }
 
     /// The number of bytes held.
     pub(super) fn buffered(&self) -> usize {
-        self.bytes
+        self.merge.as_ref().map_or(self.bytes, OutputMerge::held)
+    }
+
+    /// What merges output, where that is done.
+    pub(super) fn merge(&mut self) -> Option<&mut OutputMerge> {
+        self.merge.as_mut()
+    }
+
+    /// When something that is held is due.
+    pub(super) fn next_wake(&self, now: Instant) -> Option<Instant> {
+        self.merge.as_ref()?.next_wake(now)
     }
 
     /// Whether nothing is held, here or at a child that has said so.
     pub(super) fn is_drained(&self) -> bool {
-        self.buffered.is_empty() && self.below.is_empty()
+        let is_empty = self.merge.as_ref().map_or(self.buffered.is_empty(), OutputMerge::is_empty);
+        is_empty && self.below.is_empty()
     }
 
     /// A child holds output of members whose ends it has reported, or does not any more.
@@ -143,33 +140,52 @@ impl OutputRelay {
     pub(super) fn discard(&mut self) {
         self.is_discarding = true;
         self.buffered.clear();
+        self.merge = self.merge.take().map(|_| OutputMerge::new(Duration::ZERO));
         self.bytes = 0;
     }
 
-    /// The next piece that the credit allows, with the link that it came from.
-    pub(super) fn pop(&mut self) -> Option<(Option<LinkId>, OutputPiece)> {
+    /// The next piece that the credit allows. Adds the credit that each child gets back. `is_last`
+    /// tells that no child is left whose output may be equal.
+    pub(super) fn pop(
+        &mut self,
+        is_last: bool,
+        now: Instant,
+        sources: &mut BTreeMap<LinkId, u32>,
+    ) -> Option<OutputPiece> {
         if self.is_discarding {
-            self.bytes = 0;
-            return self.buffered.pop_front();
+            self.credit = usize::MAX;
         }
-        let (from, first) = self.buffered.front_mut()?;
+        if let Some(merge) = &mut self.merge {
+            let piece = merge.pop(self.credit, is_last, now, sources)?;
+            self.credit -= credit_of(&piece);
+            return Some(piece);
+        }
+        let (link, is_credited, first) = self.buffered.front_mut()?;
         let length = split_point(&first.text, self.credit);
         if length == 0 && !first.text.is_empty() {
             return None;
         }
         self.credit -= length;
         self.bytes -= length;
+        if *is_credited {
+            *sources.entry(*link).or_default() += length as u32; // at most a frame
+        }
         if length < first.text.len() {
             let rest = first.text.split_off(length);
             let text = std::mem::replace(&mut first.text, rest);
-            return Some((*from, OutputPiece { text, ..*first }));
+            return Some(OutputPiece { text, ranks: first.ranks.clone(), ..*first });
         }
-        self.buffered.pop_front()
+        self.buffered.pop_front().map(|(_, _, piece)| piece)
     }
 
     /// Whether output is discarded.
     pub(super) fn is_discarding(&self) -> bool {
         self.is_discarding
+    }
+
+    /// Reports that no longer wait behind output.
+    pub(super) fn released(&mut self, is_last: bool, now: Instant) -> Vec<ChildMessage> {
+        self.merge.as_mut().map_or_else(Vec::new, |merge| merge.released(is_last, now))
     }
 }
 
@@ -191,40 +207,62 @@ fn split_point(text: &[u8], credit: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use libi_core::ids::Rank;
+
+    use super::super::output_piece::Stream;
     use super::*;
 
+    const LINK: LinkId = LinkId(1);
+
     fn piece(length: usize) -> OutputPiece {
-        OutputPiece { rank: Rank(7), stream: Stream::Err, text: vec![b'x'; length] }
+        OutputPiece::new(Rank(7), Stream::Err, vec![b'x'; length])
     }
 
-    #[test]
-    fn output_pieces_round_trip_and_malformed_ones_are_rejected() {
-        for length in [0, 1, 1_000] {
-            assert_eq!(OutputPiece::decode(&piece(length).encode()), Some(piece(length)));
-        }
-        for wrong in [&[][..], &[0, 0, 0, 0], &[0, 0, 0, 0, 0], &[0, 0, 0, 0, 3, b'x']] {
-            assert_eq!(OutputPiece::decode(wrong), None);
-        }
+    fn pop(relay: &mut OutputRelay, sources: &mut BTreeMap<LinkId, u32>) -> Option<usize> {
+        relay.pop(false, Instant::ZERO, sources).map(|piece| piece.text.len())
     }
 
     #[test]
     fn output_waits_for_credit_and_none_is_lost() {
-        let mut relay = OutputRelay::new();
-        relay.push(Some(LinkId(1)), piece(100_000));
+        let (mut relay, mut sources) = (OutputRelay::new(), BTreeMap::new());
+        relay.push(LINK, true, piece(100_000), Instant::ZERO);
         let mut passed = 0;
-        while let Some((from, piece)) = relay.pop() {
-            assert!(from == Some(LinkId(1)) && piece.text.len() <= MAX_FRAME_TEXT);
-            passed += piece.text.len();
+        while let Some(length) = pop(&mut relay, &mut sources) {
+            assert!(length <= MAX_FRAME_TEXT);
+            passed += length;
         }
         assert_eq!(passed, WINDOW as usize);
         relay.grant(10);
-        assert_eq!(relay.pop().map(|(_, piece)| piece.text.len()), Some(10));
-        assert_eq!(relay.pop(), None);
+        assert_eq!(pop(&mut relay, &mut sources), Some(10));
+        assert_eq!(pop(&mut relay, &mut sources), None);
         relay.grant(u32::MAX);
-        while let Some((_, piece)) = relay.pop() {
-            passed += piece.text.len();
+        while let Some(length) = pop(&mut relay, &mut sources) {
+            passed += length;
         }
         assert_eq!((passed, relay.is_drained()), (99_990, true));
+        assert_eq!(sources, BTreeMap::from([(LINK, 100_000)]), "credit goes back to its source");
+    }
+
+    #[test]
+    fn output_of_a_pipe_gives_no_credit_back() {
+        let (mut relay, mut sources) = (OutputRelay::new(), BTreeMap::new());
+        relay.push(LINK, false, piece(10), Instant::ZERO);
+        assert_eq!(pop(&mut relay, &mut sources), Some(10));
+        assert!(sources.is_empty());
+    }
+
+    #[test]
+    fn the_parent_learns_of_held_output_before_an_end_and_when_it_is_passed_on() {
+        let (mut relay, mut sources) = (OutputRelay::new(), BTreeMap::new());
+        assert_eq!(relay.mark(true), None, "nothing is held");
+        relay.push(LINK, true, piece(WINDOW as usize + 1), Instant::ZERO);
+        while pop(&mut relay, &mut sources).is_some() {}
+        assert_eq!((relay.mark(false), relay.mark(true), relay.mark(true)), (None, Some(true), None));
+        relay.set_below(LINK, true);
+        relay.grant(1);
+        assert_eq!((pop(&mut relay, &mut sources), relay.mark(false)), (Some(1), None), "a child holds some");
+        relay.set_below(LINK, false);
+        assert_eq!((relay.mark(false), relay.mark(true)), (Some(false), None));
     }
 
     #[test]
@@ -242,9 +280,9 @@ mod tests {
     #[test]
     fn pipes_are_not_read_while_the_relay_is_full() {
         let mut relay = OutputRelay::new();
-        relay.push(None, piece(CAPACITY));
+        relay.push(LINK, false, piece(CAPACITY), Instant::ZERO);
         assert!(!relay.has_capacity());
         relay.discard();
-        assert!(relay.has_capacity() && relay.pop().is_none());
+        assert!(relay.has_capacity() && pop(&mut relay, &mut BTreeMap::new()).is_none());
     }
 }

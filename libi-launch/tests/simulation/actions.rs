@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use libi_core::ids::Rank;
 use libi_core::join::MemberRole;
+use libi_core::ranks::Ranks;
 use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Phase};
 use libi_launch::machine::{Event, LinkId, Notice, Stream};
 
+use crate::driver::Driver;
 use crate::scenario::Scenario;
 use crate::world::{Cluster, FRONT};
 
 /// The most output that a node may hold: its capacity and one piece more, and a window for each
 /// child.
-const CAPACITY: usize = (128 << 10) + MOST_AT_ONCE;
-const WINDOW: usize = 64 << 10;
+pub(crate) const CAPACITY: usize = (128 << 10) + MOST_AT_ONCE;
+pub(crate) const WINDOW: usize = 64 << 10;
 const MOST_AT_ONCE: usize = 20_000;
 /// The time after which every node knows of a detached member.
 const PROPAGATION: Duration = Duration::from_secs(5);
@@ -43,9 +45,14 @@ pub(crate) struct Record {
     pub(crate) released: BTreeMap<Id, Instant>,
     signals: Vec<Instant>,
     signalled: BTreeMap<Id, usize>,
+    /// How often each rank has printed.
+    pub(crate) times: BTreeMap<Rank, u64>,
     counter: u32,
     /// How many bytes the user was given.
     given: usize,
+    is_done: bool,
+    /// When the front end knew that no more output would come.
+    drained_at: Option<Instant>,
     pub(crate) wrong: Option<String>,
 }
 
@@ -79,13 +86,15 @@ impl Cluster {
         let Some(id) = self.pick_member(number, agenda) else { return };
         let Some(node) = agenda.machine(id).filter(|node| node.reads_output()) else { return };
         let Some(rank) = node.rank() else { return };
-        let mut text = Vec::new();
-        while text.len() < length.min(MOST_AT_ONCE) {
+        let mut text: Vec<u8> = self.common_text(rank).concat();
+        while self.scenario.folds.is_none() && text.len() < length.min(MOST_AT_ONCE) {
             self.record.counter += 1;
             text.extend(format!("{rank} {}\n", self.record.counter).bytes());
         }
         self.record.printers.insert(rank, id);
-        self.record.printed.entry(rank).or_default().extend(&text);
+        if self.scenario.folds.is_none() {
+            self.record.printed.entry(rank).or_default().extend(&text);
+        }
         agenda.tell(agenda.now(), id, Event::Printed(LinkId::PARENT, Stream::Err, text).into());
         self.check_room(id, agenda);
     }
@@ -96,7 +105,11 @@ impl Cluster {
         while let Some(id) = next {
             let children = self.processes[id.0 as usize].children_count();
             let held = agenda.machine(id).map_or(0, |node| node.output_buffered());
-            if held > CAPACITY + children * WINDOW {
+            let most = match self.scenario.folds {
+                Some(folds) => folds.most_held(children, self.programs_of(id)),
+                None => CAPACITY + children * WINDOW,
+            };
+            if held > most {
                 self.record.wrong =
                     Some(format!("{id:?} holds {held} bytes of output with {children} children"));
             }
@@ -108,27 +121,49 @@ impl Cluster {
     pub(crate) fn on_notice(&mut self, from: Id, notice: &Notice, agenda: &mut Agenda<Self>) {
         match notice {
             Notice::Output(rank, stream, text) if from == FRONT => {
-                self.record.given += text.len();
-                if self.scenario.reads.is_none() && self.record.given > WINDOW {
-                    self.record.wrong =
-                        Some(format!("{} bytes were given without credit", self.record.given));
-                }
-                match stream {
-                    Stream::Err if !text.starts_with(b"libi: ") => {
-                        self.record.read.entry(*rank).or_default().extend(text);
-                    }
-                    Stream::Err => {}
-                    Stream::Out => self.read_line(*rank, text),
-                }
-                if let Some(within) = self.scenario.reads {
-                    agenda.tell(agenda.now() + within, FRONT, Event::Consumed(text.len() as u32).into());
-                }
+                let ranks = [*rank].into_iter().collect();
+                self.on_output(&ranks, *stream, text, agenda);
             }
+            Notice::Folded(ranks, stream, text) if from == FRONT => {
+                self.on_output(ranks, *stream, text, agenda);
+            }
+            Notice::Done if from == FRONT => self.record.is_done = true,
             Notice::Signal(_) => *self.record.signalled.entry(from).or_default() += 1,
             Notice::End(_) if self.is_released_for_long(from, agenda) => {
                 self.record.wrong = Some(format!("{from:?} was released, and is told to end"));
             }
             _ => {}
+        }
+        self.check_drained(agenda);
+    }
+
+    fn on_output(&mut self, ranks: &Ranks, stream: Stream, text: &[u8], agenda: &mut Agenda<Self>) {
+        self.record.given += text.len();
+        if self.scenario.reads.is_none() && self.record.given > WINDOW {
+            self.record.wrong = Some(format!("{} bytes were given without credit", self.record.given));
+        }
+        for rank in ranks.iter() {
+            match stream {
+                Stream::Err if !text.starts_with(b"libi: ") => {
+                    self.record.read.entry(rank).or_default().extend(text);
+                }
+                Stream::Err => {}
+                Stream::Out => self.read_line(rank, text),
+            }
+        }
+        if self.record.drained_at.is_some_and(|at| at < agenda.now()) {
+            self.record.wrong = Some(format!("output of {ranks} comes after the end of all output"));
+        }
+        if let Some(within) = self.scenario.reads {
+            agenda.tell(agenda.now() + within, FRONT, Event::Consumed(text.len() as u32).into());
+        }
+    }
+
+    /// Notes when the front end knows that all members have left and that all output has come.
+    fn check_drained(&mut self, agenda: &Agenda<Self>) {
+        let is_drained = |node: &Driver| node.has_relayed_output();
+        if self.record.is_done && agenda.machine(FRONT).is_some_and(is_drained) {
+            self.record.drained_at.get_or_insert(agenda.now());
         }
     }
 
@@ -155,7 +190,8 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     }
     let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
     let Some(up) = up else { return Ok(()) };
-    let settled = up + crate::scenario::UP_TIME + Duration::from_secs(8) < now;
+    let held = scenario.folds.map_or(Duration::ZERO, |folds| folds.longest_held(world));
+    let settled = up + crate::scenario::UP_TIME + Duration::from_secs(8) + held < now;
     let all_is_well = settled && !scenario.has_faults() && !world.was_cut;
     for (rank, printed) in &world.record.printed {
         let read = world.record.read.get(rank).map_or(&[][..], Vec::as_slice);

@@ -38,6 +38,16 @@ pub(crate) struct AgentTrouble {
     joins: f64,
     exits: f64,
     stubborn: f64,
+    /// Whether some close their descriptors, and run on.
+    close: bool,
+}
+
+impl AgentTrouble {
+    /// Programs that never join, and end.
+    pub(crate) fn ending() -> Self {
+        let (missing, not_started, joins, stubborn) = Default::default();
+        Self { programs: Programs::Any, missing, not_started, joins, exits: 1.0, stubborn, close: false }
+    }
 }
 
 /// What a program does.
@@ -89,6 +99,7 @@ impl Scenario {
             joins: fraction([0.0, 0.3, 0.8, 1.0]),
             exits: fraction([0.0, 0.3, 0.8, 1.0]),
             stubborn: fraction([0.0, 0.0, 0.2, 1.0]),
+            close: true,
         });
         scenario
     }
@@ -162,7 +173,7 @@ impl Cluster {
         let ignores_signals = fate == ProgramFate::RunsOn { ignores_signals: true };
         self.plain.running.insert((from, link), Plain { rank, ignores_signals });
         self.program_prints(from, link, rank, agenda);
-        if rank.0 % 5 == 1 {
+        if rank.0 % 5 == 1 && self.scenario.agents.is_some_and(|agents| agents.close) {
             // It closes its descriptors, and runs on.
             self.arrive(from, link, Event::Closed(link), agenda);
             return;
@@ -177,8 +188,13 @@ impl Cluster {
     }
 
     fn program_prints(&mut self, from: Id, link: LinkId, rank: Rank, agenda: &mut Agenda<Self>) {
-        *self.plain.printed.entry(rank).or_default() += 1;
-        self.arrive(from, link, Event::Printed(link, Stream::Out, LINE.to_vec()), agenda);
+        if self.scenario.folds.is_none() {
+            *self.plain.printed.entry(rank).or_default() += 1;
+            self.arrive(from, link, Event::Printed(link, Stream::Out, LINE.to_vec()), agenda);
+        }
+        for text in self.common_text(rank) {
+            self.arrive(from, link, Event::Printed(link, Stream::Err, text), agenda);
+        }
     }
 
     /// A program ends.
@@ -188,7 +204,9 @@ impl Cluster {
             return;
         }
         self.plain.ends.insert(rank, (agenda.now(), exit));
-        self.program_prints(from, link, rank, agenda);
+        if self.scenario.folds.is_none_or(|folds| folds.at_end) {
+            self.program_prints(from, link, rank, agenda);
+        }
         if self.scenario.program_fate(rank) != (ProgramFate::RunsOn { ignores_signals: false }) {
             // Another process may hold the link.
             self.arrive(from, link, Event::Closed(link), agenda);
@@ -233,6 +251,11 @@ impl Cluster {
         if is_agent && is_ending && is_well && ways < self.scenario.rules.kill_grace {
             self.plain.wrong = Some(format!("an agent had to be killed: {process:?}"));
         }
+    }
+
+    /// How many programs this process has started.
+    pub(crate) fn programs_of(&self, id: Id) -> usize {
+        self.plain.ranks.range((id, LinkId::PARENT)..).take_while(|((of, _), _)| *of == id).count()
     }
 
     /// The rank of the program behind a link of an agent.

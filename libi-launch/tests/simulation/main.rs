@@ -13,6 +13,7 @@ mod consequences;
 mod denied_logins;
 mod direct;
 mod driver;
+mod folding;
 mod found;
 mod many;
 mod scenario;
@@ -74,8 +75,9 @@ macro_rules! in_parts {
 
 in_parts! {
     every_launch_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_settle, 1 of 2;
-    every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_srun, 1 of 4;
-    every_session_of_agents_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_agents, 1 of 4;
+    every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_srun, 1 of 5;
+    every_session_of_agents_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_agents, 1 of 10;
+    every_output_arrives_whole_whether_it_is_merged_or_not: Scenario::with_folds, 1 of 10;
 }
 
 /// Runs a scenario and checks its invariants.

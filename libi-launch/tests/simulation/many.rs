@@ -9,7 +9,9 @@ use libi_core::sim::{Sim, StopReason};
 use libi_core::time::Instant;
 use libi_launch::machine::{Event, LinkPolicy, Node, Notice, Policy};
 
+use crate::agents::AgentTrouble;
 use crate::driver::Driver;
+use crate::folding::Folds;
 use crate::scenario::{Scenario, Trouble};
 use crate::world::{BulkTrouble, Cluster, Process};
 
@@ -26,6 +28,18 @@ impl Scenario {
         (scenario.latency, scenario.rem) = (Duration::from_millis(1), Duration::from_millis(500));
         scenario.deadline = Duration::from_secs(60);
         scenario.ends = Duration::from_secs(70);
+        scenario
+    }
+}
+
+impl Scenario {
+    /// A cluster of this many hosts without trouble, in a tree, on each of which an agent runs four
+    /// programs that end within three seconds.
+    pub(crate) fn of_equal_output(hosts: u32, folds: Folds) -> Self {
+        let mut scenario = Self::of_one_start(hosts);
+        (scenario.members, scenario.bulk, scenario.folds) = (4, None, Some(folds));
+        scenario.has_banners = false;
+        scenario.agents = Some(AgentTrouble::ending());
         scenario
     }
 }

@@ -24,6 +24,7 @@ pub(crate) use self::fate::Fate;
 use crate::actions::Action;
 use crate::agents::AgentTrouble;
 use crate::blocked_launchers::BlockedLaunchers;
+use crate::folding::Folds;
 use crate::srun_starts::SrunTrouble;
 use crate::world::BulkTrouble;
 
@@ -83,6 +84,8 @@ pub(crate) struct Scenario {
     pub(crate) trouble: Trouble,
     /// Hosts that cannot launch others.
     pub(crate) blocked_launchers: Option<BlockedLaunchers>,
+    /// Whether some hosts greet whoever logs in.
+    pub(crate) has_banners: bool,
     /// How many launched hosts a node has resources for.
     pub(crate) capacity: Option<usize>,
     pub(crate) links: LinkPolicy,
@@ -109,6 +112,8 @@ pub(crate) struct Scenario {
     pub(crate) srun: Option<SrunTrouble>,
     /// What the programs may be, if agents lead the hosts.
     pub(crate) agents: Option<AgentTrouble>,
+    /// What programs print that have much in common, and how it is merged.
+    pub(crate) folds: Option<Folds>,
     /// Events for programs that are not up yet.
     pub(crate) pending: BTreeMap<(Id, LinkId), Vec<Vec<u8>>>,
 }
@@ -166,6 +171,7 @@ impl Scenario {
             trouble: Trouble::Nothing,
             blocked_launchers: None,
             capacity: None,
+            has_banners: true,
             links: LinkPolicy::Channel,
             unreachable: 0.0,
             lost_proofs: 0.0,
@@ -180,6 +186,7 @@ impl Scenario {
             hosts_per_start: 0,
             srun: None,
             agents: None,
+            folds: None,
             pending: BTreeMap::new(),
         }
     }
@@ -313,7 +320,7 @@ impl Scenario {
             None if self.bulk.is_some() => options.backend(starter),
             None => options,
         };
-        let options = self.agent_options(options);
+        let options = self.fold_options(self.agent_options(options));
         LaunchPlan {
             hosts: (0..self.hosts).map(task).collect(),
             programs: vec![program],
@@ -368,7 +375,7 @@ impl Scenario {
         let mut rng = Rng::new(self.seed).fork(number).fork(attempt);
         let bad = if number >> 32 == 0 { self.bad } else { self.bad / 10.0 };
         if !rng.chance(bad) {
-            return Fate::Joins { banner: rng.chance(0.2), cut: None };
+            return Fate::Joins { banner: rng.chance(0.2) && self.has_banners, cut: None };
         }
         match rng.below(13) {
             10 => Fate::Stale,

@@ -2,7 +2,7 @@
 //!
 //! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` runs many. Otherwise `LIBI_SEED_COUNT`
 //! seeds, by default 200, are run from `LIBI_SEED_BASE` on, by default 0: half of them as launches by
-//! remote shells, and a quarter each as bulk starts and as sessions of agents, but at least 200 of each.
+//! remote shells, a fifth as bulk starts, and a tenth as each other kind, but at least 200 of each.
 //! Tests of special cases run a tenth of a larger count. Nine seeds of ten simulate small clusters. With `LIBI_SIMULATION_LOG=1`
 //! every event and every effect of each node is printed.
 

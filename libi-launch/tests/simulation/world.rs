@@ -20,6 +20,7 @@ use libi_core::plan::late::Attempt;
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id, World};
 use libi_core::time::Instant;
+use libi_core::wire::{Header, Kind, Limits};
 use libi_launch::failure::Exit;
 use libi_launch::machine::{Effect, Ending, Event, HostState, LinkId, Notice, StartRequest};
 
@@ -99,6 +100,8 @@ pub(crate) struct Cluster {
     pub(crate) bulk: BulkStarts,
     pub(crate) plain: PlainPrograms,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
+    /// The bytes of output that were sent to each process.
+    output_sent: BTreeMap<Id, usize>,
 }
 
 pub(crate) const FRONT: Id = Id(0);
@@ -133,6 +136,7 @@ impl Cluster {
             bulk: BulkStarts::default(),
             plain: PlainPrograms::default(),
             arrivals,
+            output_sent: BTreeMap::new(),
         };
         cluster.add(None, Attempt::default(), String::new(), None);
         cluster
@@ -177,6 +181,11 @@ impl Cluster {
     pub(crate) fn is_running(&self, id: Id) -> bool {
         let process = &self.processes[id.0 as usize];
         process.alive && !process.frozen
+    }
+
+    /// How many bytes of output were sent to a process, with the frames around them.
+    pub(crate) fn output_bytes(&self, to: Id) -> usize {
+        self.output_sent.get(&to).copied().unwrap_or(0)
     }
 
     fn process(&mut self, id: Id) -> &mut Process {
@@ -229,6 +238,11 @@ impl Cluster {
     pub(crate) fn send(&mut self, from: Id, link: LinkId, mut bytes: Vec<u8>, agenda: &mut Agenda<Self>) {
         if link == LinkId::PARENT {
             let Some((parent, at)) = self.process(from).parent else { return };
+            let header =
+                bytes.first_chunk().and_then(|head| Header::decode(head, &Limits::AUTHENTICATED).ok());
+            if header.is_some_and(|header| header.kind() == Kind::Stdio) {
+                *self.output_sent.entry(parent).or_default() += bytes.len();
+            }
             if let Some(left) = self.process(from).sends {
                 bytes.truncate(left);
                 self.process(from).sends = Some(left - bytes.len());

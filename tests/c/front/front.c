@@ -36,6 +36,7 @@ int main(int argc, char **argv)
   messages();
   forked();
   output_elsewhere();
+  folded_output();
   loop(LIBI_PROGRESS_THREAD, 0);
   loop(LIBI_PROGRESS_MANUAL, 0);
   loop(LIBI_PROGRESS_THREAD, 1);

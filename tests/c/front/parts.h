@@ -19,6 +19,7 @@ void input_signals_and_ends(void);
 void messages(void);
 void forked(void);
 void output_elsewhere(void);
+void folded_output(void);
 void loop(libi_progress progress, int ends_from_within);
 
 /* What a program does wrong: misuse.c */

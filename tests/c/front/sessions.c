@@ -176,6 +176,50 @@ void output_elsewhere(void)
   libi_front_free(front);
 }
 
+/* Equal lines come once, with all ranks; every rank has all of its lines, in order. */
+void folded_output(void)
+{
+  static const char *args[] = {"join", "out:same", "out:rank {rank}", "finish:10000", NULL};
+  char text[4][100] = {"", "", "", ""};
+  libi_front *front = new_front(LIBI_PROGRESS_THREAD);
+  libi_options *how = local_options();
+  libi_session *session;
+  libi_event *event;
+  libi_event_info info;
+  uint32_t ranks[4];
+  size_t count, place;
+  int done = 0;
+  GIVES(LIBI_ERR_ARGUMENT, libi_options_set_folded_output(how, -1));
+  GIVES(LIBI_ERR_NULL, libi_options_set_folded_output(NULL, 100));
+  DONE(libi_options_set_folded_output(how, 100));
+  session = launch(front, "a:2,b:2", args, how);
+  while (!done) {
+    DONE(libi_front_next_event(front, &event, SOON));
+    DONE(libi_event_query(event, &info, sizeof info));
+    CHECK(info.kind != LIBI_EVENT_OUTPUT);
+    done = info.kind == LIBI_EVENT_DONE;
+    if (info.kind == LIBI_EVENT_FOLDED) {
+      CHECK(info.rank == -1 && info.stream == 1);
+      count = libi_event_ranks(event, ranks, 4);
+      CHECK(count >= 1 && count <= 4 && libi_event_ranks(event, NULL, 0) == count);
+      for (place = 0; place < count; place++) {
+        CHECK(ranks[place] < 4);
+        strncat(text[ranks[place]], info.bytes, info.length);
+      }
+    }
+    if (info.kind == LIBI_EVENT_EXITED) {
+      CHECK(libi_event_ranks(event, ranks, 4) == 1 && ranks[0] == info.rank);
+    }
+    libi_event_free(event);
+  }
+  CHECK(libi_event_ranks(NULL, ranks, 4) == 0);
+  SAME("same\nrank 0\n", text[0]);
+  SAME("same\nrank 3\n", text[3]);
+  libi_session_free(session);
+  libi_options_free(how);
+  libi_front_free(front);
+}
+
 /* What a loop keeps. */
 struct loop {
   libi_front *front;

@@ -155,7 +155,7 @@ impl Node {
     pub(super) fn child_gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         self.cut(link, out);
         let Some(mut child) = self.children.remove(link) else { return };
-        self.relay.set_below(link, false);
+        self.output_ends(link, child.is_leader());
         let start = child.start();
         let with_others = child.is_of_bulk_start() && self.starts.is_ending_all(start);
         self.leave_start(link, &mut child, now, out);
@@ -192,7 +192,9 @@ impl Node {
             let by_us = !stands_for_it && child.was_forced();
             let is_that = |exit: &Exit| by_us && matches!(exit, Exit::Signal(_) | Exit::Shell(_));
             let exit = child.exit().filter(|exit| !is_that(exit)).unwrap_or(Exit::Unknown);
-            self.reports.extend(child.rank().map(|rank| ChildMessage::Exited(rank, exit)));
+            if let Some(rank) = child.rank() {
+                self.report_behind_output(link, ChildMessage::Exited(rank, exit), now);
+            }
         }
         match child.launch() {
             _ if leaves => {}

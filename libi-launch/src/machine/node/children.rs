@@ -12,7 +12,7 @@ use crate::failure::Cause;
 use crate::machine::child::ChildState;
 use crate::machine::direct_links::LinkPolicy;
 use crate::machine::message::{ChildMessage, ParentMessage, SessionConfig};
-use crate::machine::output_relay::Stream;
+use crate::machine::output_piece::Stream;
 
 impl Node {
     pub(super) fn on_child_items(
@@ -28,14 +28,14 @@ impl Node {
         for item in items {
             let Some(child) = self.children.get_mut(link).filter(|child| child.is_open()) else { return };
             match item {
-                LinkItem::Text(text) => self.printed(link, Stream::Out, text),
+                LinkItem::Text(text) => self.printed(link, Stream::Out, text, now),
                 LinkItem::Preamble(text, _) => {
                     child.on_preamble();
                     if child.is_leader() {
                         self.launcher.launching_confirmed(&mut self.reports);
                     }
                     if !text.is_empty() {
-                        self.printed(link, Stream::Out, text);
+                        self.printed(link, Stream::Out, text, now);
                     }
                 }
                 LinkItem::Frame(header, payload) => {
@@ -129,7 +129,7 @@ impl Node {
                 Ok(())
             }
             (ChildState::Up | ChildState::Ending { was_up: true, .. }, Kind::Stdio) => {
-                self.output_arrives(link, payload)
+                self.output_arrives(link, payload, now)
             }
             (ChildState::Ending { .. }, _) => Ok(()),
             (ChildState::Up, _) => Err(unexpected("news")),
@@ -146,7 +146,7 @@ impl Node {
         let (blocks, launch) = (child.blocks().to_vec(), child.launch());
         let (is_local, has_arrived) = (launch.is_none(), child.is_of_bulk_start());
         self.children.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
-        self.forward_early_output(link);
+        self.forward_early_output(link, now);
         let (host, name) = match launch {
             Some(Launch { host, .. }) => {
                 (host, self.launcher.spec(host).map(|spec| spec.name.clone()).unwrap_or_default())
@@ -241,6 +241,7 @@ impl Node {
             }
             (ChildMessage::Dropped(host, attempt, ends, failure), _) => {
                 let (launch, ends) = (Launch { host: *host, attempt: *attempt }, *ends);
+                self.release_reports(link);
                 let failure = failure.take().map(|failure| *failure);
                 return self.dropped(link, launch, ends, failure, now);
             }
@@ -284,6 +285,6 @@ impl Node {
             self.relays.joined(*host);
         }
         self.routes.note(link, &report, |host| self.launcher.spec(host).is_some());
-        self.reports.push(report);
+        self.report_behind_output(link, report, now);
     }
 }

@@ -3,14 +3,16 @@
 //! A child's output before its hello is kept, and its end serves as evidence if the hello never
 //! comes. With the hello it becomes output of the child's rank, like everything after it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+use libi_core::time::Instant;
 use libi_core::wire::{Kind, encode_bytes};
 
 use super::{Effect, Identity, LinkId, Node, Notice, Role};
 use crate::failure::Cause;
 use crate::machine::message::{ChildMessage, ParentMessage};
-use crate::machine::output_relay::{MAX_FRAME_TEXT, OutputPiece, Stream, WINDOW};
+use crate::machine::output_piece::{OutputPiece, Stream};
+use crate::machine::output_relay::{MAX_FRAME_TEXT, WINDOW};
 use crate::options::Output;
 
 impl Node {
@@ -35,80 +37,136 @@ impl Node {
         self.relay.buffered()
     }
 
-    pub(super) fn printed(&mut self, link: LinkId, stream: Stream, text: Vec<u8>) {
+    /// Merges equal output, if the options say so.
+    pub(super) fn fold_output(&mut self) {
+        if let Output::Folded { hold } = self.options.output {
+            self.relay.fold(hold);
+        }
+    }
+
+    pub(super) fn printed(&mut self, link: LinkId, stream: Stream, text: Vec<u8>, now: Instant) {
         if link == LinkId::PARENT {
             // Output of this process; of an agent, which prints only what goes wrong with itself, that
             // of its first member. The rank is not known before the config, and the driver does not
             // read its pipe before.
             if let Some(rank) = self.identity().map(Identity::first_rank) {
-                self.buffer_output(None, OutputPiece { rank, stream, text });
+                self.buffer_output(link, false, OutputPiece::new(rank, stream, text), now);
             }
             return;
         }
         let output = self.children.get_mut(link).and_then(|child| child.printed(stream, text));
         let Some((rank, text)) = output else { return };
-        self.buffer_output(None, OutputPiece { rank, stream, text });
+        self.buffer_output(link, false, OutputPiece::new(rank, stream, text), now);
     }
 
     /// Turns output that a child has printed before its hello into output of its rank.
-    pub(super) fn forward_early_output(&mut self, link: LinkId) {
+    pub(super) fn forward_early_output(&mut self, link: LinkId, now: Instant) {
         let Some(child) = self.children.get_mut(link) else { return };
         let (rank, early_output) = (child.first_rank(), child.take_early_output());
         let Some(rank) = rank else { return };
         for (stream, text) in early_output {
-            self.buffer_output(None, OutputPiece { rank, stream, text });
+            self.buffer_output(link, false, OutputPiece::new(rank, stream, text), now);
         }
     }
 
     /// A child has sent output, at most as much as it had credit for.
-    pub(super) fn output_arrives(&mut self, link: LinkId, payload: &[u8]) -> Result<(), Cause> {
+    pub(super) fn output_arrives(&mut self, link: LinkId, payload: &[u8], now: Instant) -> Result<(), Cause> {
         let protocol = |what: &str| Cause::Protocol(what.to_owned());
         let piece = OutputPiece::decode(payload).ok_or_else(|| protocol("a malformed output frame"))?;
         let Some(child) = self.children.get_mut(link) else { return Ok(()) };
-        let length = piece.text.len() as u32; // frames are short
-        if !child.use_credit(length) {
+        let is_merged = matches!(self.options.output, Output::Folded { .. });
+        if piece.ranks.runs().any(|(_, last)| last.0 >= self.size) || piece.ranks.len() > 1 && !is_merged {
+            return Err(protocol("output of unexpected ranks"));
+        }
+        if !child.use_credit(self.relay.credit_of(&piece)) {
             return Err(protocol("more output than granted"));
         }
-        self.buffer_output(Some(link), piece);
+        self.buffer_output(link, true, piece, now);
         Ok(())
     }
 
-    pub(super) fn buffer_output(&mut self, from: Option<LinkId>, piece: OutputPiece) {
-        if from.is_none() && self.attachment.is_detached() && !self.relay.has_capacity() {
+    /// Adds output that a child has spent credit on, or that was read from a pipe.
+    pub(super) fn buffer_output(
+        &mut self,
+        link: LinkId,
+        is_credited: bool,
+        piece: OutputPiece,
+        now: Instant,
+    ) {
+        if !is_credited && self.attachment.is_detached() && !self.relay.has_capacity() {
             return;
         }
         // Output that is not forwarded stops at the node that reads it from a pipe.
-        if from.is_some() || self.options.output != Output::Dropped {
-            self.relay.push(from, piece);
+        if is_credited || self.options.output != Output::Dropped {
+            self.relay.push(link, is_credited, piece, now);
         }
     }
 
     /// Passes on as much output as the credit allows, and grants the same amount to the children it
-    /// came from.
-    pub(super) fn relay_output(&mut self, out: &mut Vec<Effect>) {
+    /// came from; and reports that waited behind it.
+    pub(super) fn relay_output(&mut self, now: Instant, out: &mut Vec<Effect>) {
         // Only these children may have credit to come: a walk over all children after every event
         // would cost a session of many children more than everything else.
-        let mut sources = BTreeSet::new();
-        while let Some((from, piece)) = self.relay.pop() {
-            let length = piece.text.len() as u32; // cut to the size of a frame
-            if let Some((link, child)) = from.and_then(|link| Some((link, self.children.get_mut(link)?))) {
-                child.passed_on(length);
-                sources.insert(link);
-            }
-            if self.relay.is_discarding() {
-                continue;
-            }
+        let mut sources = BTreeMap::new();
+        let is_last = self.children.is_empty();
+        while let Some(piece) = self.relay.pop(is_last, now, &mut sources) {
             match self.role {
+                _ if self.relay.is_discarding() => {}
                 Role::FrontEnd(_) => {
-                    out.push(Effect::Notify(Notice::Output(piece.rank, piece.stream, piece.text)));
+                    // The user acknowledges bytes of text.
+                    let (credit, text) = (self.relay.credit_of(&piece), piece.text.len() as u32);
+                    self.relay.grant(credit.saturating_sub(text));
+                    out.push(Effect::Notify(self.notice_of(piece)));
                 }
                 Role::Member(_) => Self::send_output(&piece, out),
             }
         }
-        for link in sources {
-            if let Some(owed) = self.children.get_mut(link).and_then(|child| child.grant(WINDOW / 4)) {
+        for (link, credit) in sources {
+            let Some(child) = self.children.get_mut(link) else { continue };
+            child.passed_on(credit);
+            if let Some(owed) = child.grant(WINDOW / 4) {
                 Self::send(link, Kind::Control, &ParentMessage::Credit(owed), out);
             }
+        }
+        self.reports.extend(self.relay.released(is_last, now));
+    }
+
+    fn notice_of(&self, piece: OutputPiece) -> Notice {
+        let OutputPiece { ranks, stream, text } = piece;
+        match (&self.options.output, ranks.lowest()) {
+            (Output::Folded { .. }, _) | (_, None) => Notice::Folded(ranks, stream, text),
+            (_, Some(rank)) => Notice::Output(rank, stream, text),
+        }
+    }
+
+    /// Reports that a member below this child, or the child itself, has ended; behind its output.
+    pub(super) fn report_behind_output(&mut self, link: LinkId, report: ChildMessage, now: Instant) {
+        let deferred = match self.relay.merge() {
+            Some(merge) => {
+                if matches!(report, ChildMessage::Exited(..) | ChildMessage::Detached(_)) {
+                    merge.member_left(link);
+                }
+                merge.defer(link, report, now)
+            }
+            None => Some(report),
+        };
+        self.reports.extend(deferred);
+    }
+
+    /// Reports of this child wait for its output no longer: others follow.
+    pub(super) fn release_reports(&mut self, link: LinkId) {
+        let deferred = self.relay.merge().map(|merge| merge.take_deferred(link));
+        self.reports.extend(deferred.into_iter().flatten());
+    }
+
+    /// A child is gone: no more of its output comes.
+    pub(super) fn output_ends(&mut self, link: LinkId, is_host: bool) {
+        self.relay.set_below(link, false);
+        if let Some(merge) = self.relay.merge() {
+            merge.child_left(link, is_host);
+        }
+        if is_host {
+            self.release_reports(link);
         }
     }
 

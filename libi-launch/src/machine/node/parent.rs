@@ -119,6 +119,7 @@ impl Node {
         let leads = parent.on_config(&config)?.leads();
         (self.options, self.size, self.programs) = (config.options, config.size, config.programs);
         self.direct.set_secret(config.secret);
+        self.fold_output();
         self.input = config.input;
         if self.input {
             out.push(Effect::TakeInput);

@@ -29,7 +29,7 @@ use super::{Effect, Identity, LinkId, Node};
 use crate::failure::{Cause, Exit, Failure, Phase};
 use crate::machine::child::Child;
 use crate::machine::message::Ending;
-use crate::machine::output_relay::{OutputPiece, Stream};
+use crate::machine::output_piece::{OutputPiece, Stream};
 
 /// The exit status of a program that was found and could not be executed, as shells have it.
 const NOT_EXECUTED: Exit = Exit::Code(126);
@@ -149,7 +149,7 @@ impl Node {
         let rank = child.rank().filter(|_| !self.stage.has_begun_to_end());
         if let Some(rank) = rank {
             let text = format!("libi: {rank} {why}\n").into_bytes();
-            self.buffer_output(None, OutputPiece { rank, stream: Stream::Err, text });
+            self.buffer_output(link, false, OutputPiece::new(rank, Stream::Err, text), now);
         }
         self.child_gone(link, now, out);
     }

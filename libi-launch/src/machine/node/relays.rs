@@ -314,7 +314,7 @@ impl Node {
             }
             RelayMessage::HostPrinted(host, stream, text) => {
                 if let Some(link) = self.child_of(host, None) {
-                    self.printed(link, stream, text);
+                    self.printed(link, stream, text, now);
                 }
             }
             RelayMessage::StarterExited(start, exit) => {

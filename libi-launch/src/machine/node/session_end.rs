@@ -146,7 +146,7 @@ impl Node {
             _ => {}
         }
         // Credit may have come for what is left.
-        self.relay_output(out);
+        self.relay_output(now, out);
     }
 
     /// Whether this member has detached.
@@ -186,7 +186,7 @@ mod tests {
     use libi_core::wire::{Header, Limits, LinkItem, encode_control};
 
     use super::*;
-    use crate::machine::output_relay::Stream;
+    use crate::machine::output_piece::Stream;
     use crate::machine::parent_link::tests as parent_link;
     use crate::machine::rendezvous::{ArrivalId, Claim};
 

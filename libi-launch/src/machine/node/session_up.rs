@@ -32,6 +32,11 @@ impl Node {
         self.start_programs(&absent, now, out);
         let mut branches = self.branches(&below, now, out);
         branches.sort_by_key(|branch| branch.ranks.lowest());
+        let own = self.rank().map(|_| (LinkId::PARENT, 1));
+        if let Some(merge) = self.relay.merge() {
+            merge
+                .open(own.into_iter().chain(branches.iter().map(|branch| (branch.link, branch.ranks.len()))));
+        }
         for branch in &branches {
             below.remove_all(&branch.ranks);
             let its_top = top.is_none() && branches.len() == 1;

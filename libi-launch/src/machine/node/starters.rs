@@ -30,7 +30,7 @@ use crate::backend::{BulkMethod, LaunchMethod};
 use crate::failure::{Cause, Exit, Failure};
 use crate::machine::child::Child;
 use crate::machine::message::RelayMessage;
-use crate::machine::output_relay::Stream;
+use crate::machine::output_piece::Stream;
 use crate::machine::start_table::StarterStep;
 
 /// SIGKILL, which has this number on all systems.
@@ -163,12 +163,12 @@ impl Node {
         &mut self,
         start: StartId,
         host: &str,
-        stream: Stream,
-        text: Vec<u8>,
+        (stream, text): (Stream, Vec<u8>),
+        now: Instant,
         out: &mut Vec<Effect>,
     ) {
         match self.child_named(start, host, |_| true) {
-            Some(link) => self.printed(link, stream, text),
+            Some(link) => self.printed(link, stream, text, now),
             None if self.starts.below_named(start, host).is_some() => {
                 self.tell_relay(start, host, |host| RelayMessage::HostPrinted(host, stream, text), out);
             }
