@@ -61,9 +61,9 @@ mod thread;
 pub use engine::addresses::own_addresses;
 pub use executor::Progress;
 pub use front::{
-    BACKEND_ENV, BackendReason, Distribution, DistributionError, Error, Event, FlatFallback, FrontEnd,
-    HostReport, LaunchProgress, LaunchReport, LinkCounts, OutputError, Session, Stage, are_this_machine,
-    auto_backend, lay_out,
+    BACKEND_ENV, BackendReason, Command, CommandReport, Distribution, DistributionError, Error, Event,
+    FlatFallback, FrontEnd, HostReport, LaunchProgress, LaunchReport, LinkCounts, OutputError,
+    ProcessOutcome, ProcessReport, Session, Spawned, Stage, are_this_machine, auto_backend, lay_out,
 };
 pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPosition};
 pub use libi_core::cost::Cost;
@@ -81,7 +81,7 @@ pub use libi_launch::backend::{
 };
 pub use libi_launch::delivery::Delivery;
 pub use libi_launch::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
-pub use libi_launch::machine::{LinkPolicy, Policy, Replacement, Rules, Stream};
+pub use libi_launch::machine::{CommandId, LinkPolicy, Policy, Replacement, Rules, Stream};
 pub use libi_launch::options::*;
 pub use libi_launch::shell_error::ShellError;
 pub use libi_trace::{HostLine, Prediction, Timeline};

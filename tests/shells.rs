@@ -5,6 +5,8 @@
 //! a mark in its environment, by which a test finds out which are still there.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "shells/commands.rs"]
+mod commands;
 #[path = "shells/exit_trailers.rs"]
 mod exit_trailers;
 #[path = "shells/faults.rs"]

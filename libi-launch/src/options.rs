@@ -274,6 +274,11 @@ impl LaunchOptions {
         self.agent.is_some() && self.programs == Programs::Any
     }
 
+    /// Whether agents start no programs when the session goes up.
+    pub(crate) fn has_no_programs(&self) -> bool {
+        self.agent.is_some() && self.programs == Programs::None
+    }
+
     /// Whether a static tree decides which node launches which host.
     pub(crate) fn is_static(&self) -> bool {
         self.strategy != Strategy::Late

@@ -67,6 +67,12 @@ impl Distribution {
         new
     }
 
+    /// No process, on these hosts: for a session that runs [commands](super::Session::spawn) only,
+    /// whose options say [`Programs::None`](super::LaunchOptions::programs).
+    pub fn idle<H: TryInto<HostList, Error: Into<HostListError>>>(hosts: H) -> Self {
+        Self::new("").hosts(hosts)
+    }
+
     /// Adds an argument.
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         let arg = self.os_bytes("argument", arg.as_ref());

@@ -5,8 +5,9 @@ use std::fmt;
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::ranks::Ranks;
 use libi_launch::failure::{Exit, Failure};
-use libi_launch::machine::Stream;
+use libi_launch::machine::{CommandId, Stream};
 
+use super::command::ProcessOutcome;
 use super::output_files::OutputError;
 
 /// An event of a session, taken with [`FrontEnd::next_event`](super::FrontEnd::next_event).
@@ -74,6 +75,50 @@ pub enum Event {
         /// The bytes: whole lines, except for lines that are very long or take long to end.
         bytes: Vec<u8>,
     },
+    /// Output of a process of a [command](super::Session::spawn). Until the caller takes it, it exerts
+    /// backpressure on what has printed it.
+    #[non_exhaustive]
+    CommandOutput {
+        /// The session.
+        session: SessionId,
+        /// The command.
+        command: CommandId,
+        /// The host of the process.
+        host: HostIndex,
+        /// Its name.
+        host_name: String,
+        /// The number of the process among those of the command on its host.
+        index: u32,
+        /// The stream it was printed to.
+        stream: Stream,
+        /// The bytes: whole lines, except for lines that are very long or take long to end.
+        bytes: Vec<u8>,
+    },
+    /// A process of a command has ended, or its host is lost. All of its output came before, unless its
+    /// host is lost or it is late.
+    #[non_exhaustive]
+    CommandEnded {
+        /// The session.
+        session: SessionId,
+        /// The command.
+        command: CommandId,
+        /// The host of the process.
+        host: HostIndex,
+        /// Its name.
+        host_name: String,
+        /// The number of the process among those of the command on its host.
+        index: u32,
+        /// How it ended.
+        outcome: ProcessOutcome,
+    },
+    /// All processes of a command have ended: the last event of the command.
+    #[non_exhaustive]
+    CommandDone {
+        /// The session.
+        session: SessionId,
+        /// The command.
+        command: CommandId,
+    },
     /// Output could not be written to a [file](super::Output::Files), for example because the disk
     /// is full. Further failures of the session are not reported; [what can be
     /// written](super::Session::output_error) is written.
@@ -123,7 +168,7 @@ pub enum Event {
         reason: String,
     },
     /// Every member has ended, has detached, or is lost. This event follows all output of the
-    /// session, so it arrives only after that output has been taken.
+    /// session's members, so it arrives only after that output has been taken.
     #[non_exhaustive]
     Done {
         /// The session.
@@ -143,6 +188,9 @@ impl Event {
             | Self::Output { session, .. }
             | Self::Folded { session, .. }
             | Self::OutputFailed { session, .. }
+            | Self::CommandOutput { session, .. }
+            | Self::CommandEnded { session, .. }
+            | Self::CommandDone { session, .. }
             | Self::Exited { session, .. }
             | Self::Detached { session, .. }
             | Self::Lost { session, .. }
@@ -166,6 +214,15 @@ impl fmt::Display for Event {
                 let stream = if *stream == Stream::Out { "output" } else { "error" };
                 write!(f, "{ranks} wrote {} bytes to standard {stream}", bytes.len())
             }
+            Self::CommandOutput { host_name, command, stream, bytes, .. } => {
+                let stream = if *stream == Stream::Out { "output" } else { "error" };
+                let (length, command) = (bytes.len(), command.0);
+                write!(f, "command {command} on {host_name} wrote {length} bytes to standard {stream}")
+            }
+            Self::CommandEnded { host_name, command, outcome, .. } => {
+                write!(f, "command {} on {host_name} {outcome}", command.0)
+            }
+            Self::CommandDone { command, .. } => write!(f, "command {} is done", command.0),
             Self::OutputFailed { error, .. } => error.fmt(f),
             Self::Exited { rank, host_name, exit, .. } => write!(f, "rank {} on {host_name} {exit}", rank.0),
             Self::Detached { rank, .. } => write!(f, "rank {} has detached", rank.0),

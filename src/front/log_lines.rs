@@ -50,13 +50,16 @@ impl LogLines {
     pub(super) fn event(&mut self, event: &Event, status: &SessionStatus) {
         let session = event.session();
         match event {
-            Event::Output { .. } | Event::Folded { .. } => {}
+            Event::Output { .. } | Event::Folded { .. } | Event::CommandOutput { .. } => {}
             Event::Waiting { .. } => self.add(Level::Info, LAUNCH, || format!("{session}: {event}")),
             Event::Up { .. } | Event::GivenUp { .. } => self.add(Level::Info, LAUNCH, || {
                 let report = status.report.as_ref().map(ToString::to_string).unwrap_or_default();
                 format!("{session}: {}", report.lines().next().unwrap_or_default())
             }),
-            Event::Exited { .. } | Event::Detached { .. } => {
+            Event::Exited { .. }
+            | Event::Detached { .. }
+            | Event::CommandEnded { .. }
+            | Event::CommandDone { .. } => {
                 self.add(Level::Debug, SESSION, || format!("{session}: {event}"));
             }
             Event::Done { .. } => self.add(Level::Info, SESSION, || status.summary().to_string()),

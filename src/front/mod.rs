@@ -5,6 +5,7 @@
 //! may have any number of front ends; they share nothing.
 
 mod choice;
+mod command;
 mod distribution;
 mod event;
 mod log_lines;
@@ -35,6 +36,7 @@ use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Node
 use libi_launch::options::{LaunchOptions, Output};
 
 pub use choice::{BACKEND_ENV, BackendReason, auto_backend};
+pub use command::{Command, CommandReport, ProcessOutcome, ProcessReport, Spawned};
 pub use distribution::{Distribution, DistributionError};
 pub use event::Event;
 pub use output_files::OutputError;
@@ -87,6 +89,18 @@ pub enum Error {
     /// The launch was not [asked](LaunchOptions::input) to keep the master's standard input open.
     #[error("the master has no standard input: the launch was not asked for it (LaunchOptions::input)")]
     NoInput,
+    /// The session has no [agents](LaunchOptions::agent), which run commands: an error of the caller.
+    #[error("the session has no agents that could run a command (LaunchOptions::agent)")]
+    NoAgents,
+    /// The session is not up yet.
+    #[error("the session is not up yet")]
+    NotUp,
+    /// A command is to run on a host that is not in the session, or was lost.
+    #[error("{0} is not in the session, or is lost")]
+    NotInSession(String),
+    /// The session has no host left that a command could run on.
+    #[error("no host of the session is left")]
+    NoHostLeft,
     /// The session, or the front end, has ended.
     #[error("the session has ended")]
     Closed,
@@ -273,7 +287,7 @@ impl FrontEnd {
         };
         let node = Node::front(SessionKey(random()?), &plan, random()?);
         let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let status = SessionStatus::new(layout.clone(), reason.clone(), files, options.input);
+        let status = SessionStatus::new(layout.clone(), reason.clone(), files, options);
         self.runtime.with(|state| state.sessions.insert(number, status));
         let session_io =
             SessionIo::new(node, inherited(), self.lasting_thread).with_here(options.local_hosts.clone());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant as Clock};
 use libi_comm::{CallId, CommError, Outcome};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
-use libi_launch::machine::{Ending, Event as Input, Node, Notice};
+use libi_launch::machine::{CommandProcess, Ending, Event as Input, Node, Notice};
 
 use super::event::Event;
 use super::log_lines::LogLines;
@@ -253,6 +253,22 @@ impl EngineSink for FrontSink {
             }
             Notice::Folded(ranks, stream, bytes) => {
                 events.push_back((number, Event::Folded { session, ranks, stream, bytes }));
+            }
+            Notice::CommandOutput(process, stream, bytes) => {
+                let CommandProcess { command, host, index } = process;
+                let host_name = status.host_name(host);
+                let event = Event::CommandOutput { session, command, host, host_name, index, stream, bytes };
+                events.push_back((number, event));
+            }
+            Notice::CommandEnded(CommandProcess { command, host, index }, outcome) => {
+                let (host_name, outcome) = (status.host_name(host), status.process_outcome(outcome));
+                status.commands.ended(command, (host, index), &host_name, &outcome);
+                let event = Event::CommandEnded { session, command, host, host_name, index, outcome };
+                events.push_back((number, event));
+            }
+            Notice::CommandDone(command) => {
+                status.commands.done(command);
+                events.push_back((number, Event::CommandDone { session, command }));
             }
             Notice::Waiting(reason) => events.push_back((number, Event::Waiting { session, reason })),
             Notice::Revoked(reason) => events.push_back((number, Event::Revoked { session, reason })),

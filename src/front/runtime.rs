@@ -132,7 +132,10 @@ impl FrontRuntime {
     /// Takes the next event, if there is one within `timeout`.
     pub(super) fn next_event(&self, timeout: Duration) -> Option<Event> {
         let (number, event) = self.wait(timeout, FrontState::next_event)?;
-        if let Event::Output { bytes, .. } | Event::Folded { bytes, .. } = &event {
+        if let Event::Output { bytes, .. }
+        | Event::Folded { bytes, .. }
+        | Event::CommandOutput { bytes, .. } = &event
+        {
             self.send(FrontCommand::Tell(number, Input::Consumed(bytes.len() as u32)));
         }
         Some(event)

@@ -10,9 +10,11 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::failure::{Exit, Failure};
 use libi_launch::machine::{Ending, Event as Input, Node, WINDOW};
+use libi_launch::options::LaunchOptions;
 
 use super::Error;
 use super::choice::BackendReason;
+use super::command::CommandStatuses;
 use super::event::Event;
 use super::log_lines::LoggedHosts;
 use super::output_files::{OutputError, OutputFiles};
@@ -86,6 +88,9 @@ pub(super) struct SessionStatus {
     leader_exits: BTreeMap<HostIndex, Exit>,
     pub(super) output_error: Option<OutputError>,
     pub(super) logged: LoggedHosts,
+    pub(super) commands: CommandStatuses,
+    /// Whether agents lead the hosts, and can run commands.
+    has_agents: bool,
 }
 
 impl SessionStatus {
@@ -93,7 +98,7 @@ impl SessionStatus {
         layout: Layout,
         reason: BackendReason,
         files: Option<OutputFiles>,
-        input: bool,
+        options: &LaunchOptions,
     ) -> Self {
         let progress = (0, 0, layout.hosts().len() as u32);
         Self {
@@ -104,7 +109,7 @@ impl SessionStatus {
             report: None,
             files,
             done_is_due: false,
-            input_credit: input.then_some(WINDOW as usize),
+            input_credit: options.input.then_some(WINDOW as usize),
             progress,
             links: LinkCounts::default(),
             new_links: None,
@@ -114,6 +119,8 @@ impl SessionStatus {
             leader_exits: BTreeMap::new(),
             output_error: None,
             logged: LoggedHosts::default(),
+            commands: CommandStatuses::default(),
+            has_agents: options.agent.is_some(),
         }
     }
 
@@ -157,6 +164,23 @@ impl SessionStatus {
         }
         let host = self.layout.hosts().entry(host.0 as usize);
         host.map(|host| host.name.to_owned()).unwrap_or_default()
+    }
+
+    /// The hosts that have joined, and are not lost.
+    pub(super) fn live_hosts(&self) -> Vec<HostIndex> {
+        let hosts = self.report.iter().filter(|report| report.is_up()).flat_map(|report| report.hosts());
+        let hosts = (0..).map(HostIndex).zip(hosts).filter(|(_, host)| host.failure.is_none());
+        hosts.map(|(host, _)| host).filter(|host| !self.lost_hosts.contains_key(host)).collect()
+    }
+
+    /// Whether commands can be run in the session.
+    pub(super) fn check_spawns(&self) -> Result<(), Error> {
+        match self.stage {
+            _ if !self.has_agents => Err(Error::NoAgents),
+            Stage::Launching => Err(Error::NotUp),
+            Stage::Up | Stage::Done => Ok(()),
+            Stage::GivenUp | Stage::Over => Err(Error::Closed),
+        }
     }
 
     /// Notes that a member has ended.

@@ -19,14 +19,20 @@ impl Local {
     /// The spec for a further member of a host, or for the leader of a host that is only a name.
     #[must_use]
     pub fn start(program: &Program) -> SpawnSpec {
-        let mut env = program.env.clone();
-        env.extend(env_var(LINK_ENV, &LINK_FD.to_string()));
+        let mut spec = Self::start_unlinked(program);
+        spec.env.extend(env_var(LINK_ENV, &LINK_FD.to_string()));
+        SpawnSpec { channel: Channel::Socket, ..spec }
+    }
+
+    /// The spec for a process that takes no part in the session.
+    #[must_use]
+    pub fn start_unlinked(program: &Program) -> SpawnSpec {
         SpawnSpec {
             program: program.executable.clone(),
             args: program.args.clone(),
-            env,
+            env: program.env.clone(),
             cwd: program.cwd.clone(),
-            channel: Channel::Socket,
+            channel: Channel::None,
             initial_input: Vec::new(),
             trailer: None,
         }

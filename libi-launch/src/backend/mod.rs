@@ -128,6 +128,9 @@ pub enum Channel {
     /// A socket that the process inherits as [`LINK_FD`]. Its standard output and error are
     /// captured separately.
     Socket,
+    /// None: the process takes no part in the session. Its standard input is empty; standard output
+    /// and error are captured.
+    None,
     /// Standard input and output. Only its standard error is captured separately.
     Streams,
     /// None: each started program connects to the rendezvous. The process gets the

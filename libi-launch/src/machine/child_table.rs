@@ -32,11 +32,16 @@ impl ChildTable {
 
     /// Adds a child; returns its link, which no child has had before.
     pub(super) fn add(&mut self, child: Child, deadline: Instant) -> LinkId {
-        self.last_link.0 += 1;
-        let link = self.last_link;
+        let link = self.next_link();
         self.children.insert(link, Entry { child, deadline });
         self.deadlines.insert((deadline, link));
         link
+    }
+
+    /// A link that no child has had before, and none will have.
+    pub(super) fn next_link(&mut self) -> LinkId {
+        self.last_link.0 += 1;
+        self.last_link
     }
 
     pub(super) fn remove(&mut self, link: LinkId) -> Option<Child> {

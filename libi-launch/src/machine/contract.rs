@@ -11,6 +11,7 @@ use libi_core::time::Instant;
 use libi_core::topology::Topology;
 use libi_core::wire::{LinkItem, ReadError};
 
+use super::commands::{CommandId, CommandOutcome, CommandProcess, CommandRequest};
 use super::direct_links::CarriedSecret;
 use super::message::{Ending, HostSpec, Program};
 use super::output_piece::Stream;
@@ -25,6 +26,8 @@ pub enum StartRequest {
     Host(LinkId, HostSpec, Program),
     /// A further member of this host. Its link is the channel to the started process.
     Member(LinkId, Rank, Program),
+    /// A process of a command. It has no link: only what it prints and its end are reported.
+    Process(LinkId, Program),
     /// The leaders of many hosts, by one process. Each connects to the rendezvous that the ticket
     /// names; [`Effect::Admit`] then makes that connection its link.
     Hosts(Vec<(LinkId, HostSpec)>, Program, Box<StartTicket>),
@@ -34,7 +37,7 @@ impl StartRequest {
     /// The links of the processes that it starts.
     pub fn links(&self) -> impl Iterator<Item = LinkId> {
         let (one, many) = match self {
-            Self::Host(link, ..) | Self::Member(link, ..) => (Some(*link), &[][..]),
+            Self::Host(link, ..) | Self::Member(link, ..) | Self::Process(link, _) => (Some(*link), &[][..]),
             Self::Hosts(hosts, ..) => (None, hosts.as_slice()),
         };
         one.into_iter().chain(many.iter().map(|(link, _)| *link))
@@ -100,6 +103,11 @@ pub enum Event {
     End(Ending),
     /// The user of the front end sends a signal to all members.
     Signal(i32),
+    /// The user of the front end runs a command on hosts of a session that is up.
+    Spawn(Box<CommandRequest>),
+    /// The user of the front end sends a signal to the processes of a command: to all, or to those on
+    /// these hosts.
+    SignalCommand(CommandId, Option<Vec<HostIndex>>, i32),
     /// The user of the front end has consumed this many bytes of output, which become credit again.
     Consumed(u32),
     /// The user of the front end provides standard input for the master; an empty vector is end of
@@ -207,6 +215,14 @@ pub enum Notice {
     /// To the front end, where equal output is merged: each of these members has printed this. The
     /// user acknowledges it with [`Event::Consumed`], once.
     Folded(Ranks, Stream, Vec<u8>),
+    /// To the front end: a process of a command has printed this. The user acknowledges it with
+    /// [`Event::Consumed`].
+    CommandOutput(CommandProcess, Stream, Vec<u8>),
+    /// To the front end: a process of a command is done. All of its output was passed on before, unless
+    /// its host is lost, or it is late.
+    CommandEnded(CommandProcess, CommandOutcome),
+    /// To the front end: all processes of a command are done.
+    CommandDone(CommandId),
     /// To the front end: a start waits for resources, as its process says in these words.
     Waiting(String),
     /// To the front end: what has started the session is ending it, as its process says, or that

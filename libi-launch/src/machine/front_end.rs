@@ -204,7 +204,8 @@ impl FrontEndState {
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)
             | ChildMessage::Dropped(..)
-            | ChildMessage::HoldsOutput(_) => {}
+            | ChildMessage::HoldsOutput(_)
+            | ChildMessage::CommandEnded(..) => {}
         }
         let instead = match self.late_losses.resolve(report, stage, now.since(self.began)) {
             LateLoss::Unaffected => instead,
@@ -387,6 +388,11 @@ impl FrontEndState {
     /// The state of each host, in the order of their indices.
     pub(super) fn hosts(&self) -> impl Iterator<Item = &HostState> {
         self.table.hosts()
+    }
+
+    /// The state of a host.
+    pub(super) fn host(&self, host: HostIndex) -> Option<&HostState> {
+        self.table.at(host).map(|(_, known)| known)
     }
 
     /// How often the launch of each host has been started.

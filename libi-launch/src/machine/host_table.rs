@@ -88,6 +88,7 @@ impl HostTable {
             | ChildMessage::Listening(_)
             | ChildMessage::Dropped(..)
             | ChildMessage::HoldsOutput(_)
+            | ChildMessage::CommandEnded(..)
             | ChildMessage::InputTaken(_) => {
                 return false;
             }

@@ -12,6 +12,7 @@ use libi_core::plan::late::Attempt;
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
+use super::commands::{CommandEnd, CommandSignal, CommandSpec};
 use super::direct_links::CarriedSecret;
 use super::output_piece::Stream;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming};
@@ -39,6 +40,10 @@ pub enum ParentMessage {
     GiveUpOpen(Cause),
     /// To a leader of a bulk start that admits other leaders of the start.
     Relay(RelayMessage),
+    /// A command for agents at and below the receiver.
+    Run(Box<CommandSpec>),
+    /// A signal for processes of a command at and below the receiver.
+    SignalCommand(CommandSignal),
 }
 
 /// Messages from the front end to a relay.
@@ -118,6 +123,9 @@ pub enum ChildMessage {
     /// Not forwarded: whether the sender, or a node below it, holds output of members whose ends it
     /// has reported.
     HoldsOutput(bool),
+    /// To the front end: the process of a command with this number has ended, after it has printed as
+    /// many bytes.
+    CommandEnded(Rank, CommandEnd, u64),
 }
 
 /// The role of a child, and the rules of its session.

@@ -69,6 +69,7 @@
 //! | `direct_links.rs` | whether links leave the channel of the remote shell |
 //! | `output_relay.rs` | which output may be passed on |
 //! | `output_merge.rs` | which equal output of several members is passed on as one |
+//! | `commands.rs` | which commands run in the session, and how their processes end |
 //! | `attachment.rs` | whether this member lives and ends with the session |
 //! | `front_end.rs`, `host_table.rs` | the front end: whether the session goes up, waits or fails |
 //!
@@ -99,6 +100,7 @@
 //! | `Printed` | child, output relay | kept until the hello, then output of its rank |
 //! | `End` | stage | children and the user are asked to end; the child table has their deadlines |
 //! | `Signal` | attachment | passed on to children, and to the user of an attached member |
+//! | `Spawn`, `SignalCommand` | commands | sent towards the chosen hosts |
 //! | `Consumed` | output relay | credit for more output |
 //! | `Input` | | sent to the master, if the session is up |
 //! | `InputTaken` | | reported to the front end |
@@ -125,6 +127,7 @@
 //! | `Relay`: `Listen` | relays | listens for others of its start |
 //! | `Relay`: `Expect`, `Release` | child | a host is awaited, or ended |
 //! | `Relay`: what the starter tells | child | as the events of these names |
+//! | `Run`, `SignalCommand` | commands | passed on; at an agent that is chosen, carried out |
 //! | `Goodbye` | direct links | receives and sends directly |
 //!
 //! | message from a child | part | what follows |
@@ -139,6 +142,7 @@
 //! | `CannotLaunch`, `HandBack` | launcher | the host is launched from here, or given up |
 //! | `Listening` | relays | leaders that wait are redirected there |
 //! | `Dropped` | relays, launcher | the host is launched again, or given up |
+//! | `CommandEnded` | commands | passed on; at the front end, the outcome of the process |
 //! | output | child, output relay | passed on, within the credit of the child |
 //! | `Goodbye` | child | receives directly |
 //!
@@ -147,6 +151,7 @@
 //!   communication half uses the links of that tree.
 //! - Output of members flows towards the front end by credit (see `output_relay.rs`), and is merged
 //!   on the way if the options say so (see `output_merge.rs`).
+//! - Commands are run in the session (see `commands.rs`).
 //! - A leader that ends takes the hosts below it with it. `NoDependents` tells a node when it may
 //!   end without that effect.
 //!
@@ -180,6 +185,7 @@
 mod attachment;
 mod child;
 mod child_table;
+mod commands;
 mod contract;
 mod direct_links;
 mod early_output;
@@ -201,6 +207,9 @@ mod start_table;
 #[cfg(test)]
 mod tests;
 
+pub use commands::{
+    CommandEnd, CommandId, CommandOutcome, CommandProcess, CommandRequest, CommandSignal, CommandSpec,
+};
 pub use contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartId, StartRequest};
 pub use direct_links::{CarriedSecret, LinkPolicy};
 pub use host_table::{HostState, Policy, Replacement};

@@ -2,6 +2,7 @@
 
 mod child_end;
 mod children;
+mod commands;
 mod direct;
 mod front_end;
 mod heartbeats;
@@ -27,6 +28,7 @@ use libi_core::time::Instant;
 use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_control};
 use serde::Serialize;
 
+use self::commands::Commands;
 use self::programs::OwnPrograms;
 use super::attachment::Attachment;
 use super::child::Child;
@@ -78,6 +80,7 @@ pub struct Node {
     relay: OutputRelay,
     direct: DirectLinks,
     own_programs: OwnPrograms,
+    commands: Commands,
     stage: SessionStage,
     nonces: Rng,
     children: ChildTable,
@@ -130,6 +133,7 @@ impl Node {
             relay: OutputRelay::new(),
             direct: DirectLinks::default(),
             own_programs: OwnPrograms::default(),
+            commands: Commands::default(),
             stage: SessionStage::new(),
             nonces: Rng::new(entropy),
             children: ChildTable::new(),
@@ -195,6 +199,7 @@ impl Node {
     /// Runs after every event: launches, decisions, reports, the next wake-up.
     fn after_event(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.expire(now, out);
+        self.expire_commands(now, out);
         self.send_heartbeats(now, out);
         if let Role::FrontEnd(front) = &mut self.role {
             front.set_queued(self.starts.is_waiting(), now);
@@ -216,7 +221,9 @@ impl Node {
         self.report_no_dependents();
         self.relay_output(now, out);
         self.send_reports(now, out);
-        if self.children.is_empty() && self.starts.is_empty() && self.stage.finish() {
+        let has_ended = self.children.is_empty() && self.starts.is_empty() && self.commands.have_ended();
+        if has_ended && self.stage.finish() {
+            self.close_commands(now, out);
             out.push(Effect::Notify(Notice::Over));
         }
         if !self.stage.is_over() {
@@ -309,7 +316,8 @@ impl Node {
         let starters = self.starts.next_deadline().into_iter().chain(self.relays.next_deadline()).min();
         let launches = if self.stage.is_launching() { self.launcher.next_wake() } else { None };
         let output = self.relay.next_wake(now);
-        let times = [deadlines, starters, Some(self.next_heartbeat), launches, own, output];
+        let commands = self.commands.next_deadline();
+        let times = [deadlines, starters, commands, Some(self.next_heartbeat), launches, own, output];
         let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
             return;
         };
@@ -358,6 +366,10 @@ impl Machine for Node {
             Event::Woken => self.wake_requested = self.wake_requested.filter(|at| *at > now),
             Event::End(ending) => self.end(ending, now, out),
             Event::Signal(signal) => self.signal(signal, out),
+            Event::Spawn(request) => self.spawn(*request, now, out),
+            Event::SignalCommand(command, hosts, signal) => {
+                self.signal_command(command, hosts.as_deref(), signal, out);
+            }
             Event::Consumed(bytes) => self.relay.grant(bytes),
             Event::Detach => self.detach(),
             Event::ProgramsFound(found) => self.programs_found(found, now, out),

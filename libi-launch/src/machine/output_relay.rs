@@ -42,8 +42,10 @@ pub(super) struct OutputRelay {
     /// What has come, from which child, and whether that has spent credit on it.
     buffered: VecDeque<(LinkId, bool, OutputPiece)>,
     bytes: usize,
-    /// Where output is merged: all of it instead.
+    /// Where output is merged: that of members instead.
     merge: Option<OutputMerge>,
+    /// The number of members. Greater numbers are those of processes of commands.
+    members: u32,
     credit: usize,
     is_discarding: bool,
     /// The children that hold output of members whose ends they have reported.
@@ -58,6 +60,7 @@ impl OutputRelay {
             buffered: VecDeque::new(),
             bytes: 0,
             merge: None,
+            members: 0,
             credit: WINDOW as usize,
             is_discarding: false,
             below: BTreeSet::new(),
@@ -65,17 +68,23 @@ impl OutputRelay {
         }
     }
 
-    /// Merges equal output from now on, for which it is held this long at most.
-    pub(super) fn fold(&mut self, hold: Duration) {
-        self.merge = Some(OutputMerge::new(hold));
+    /// Merges equal output of so many members from now on, for which it is held this long at most.
+    pub(super) fn fold(&mut self, hold: Duration, members: u32) {
+        (self.merge, self.members) = (Some(OutputMerge::new(hold)), members);
+    }
+
+    /// Whether a piece is merged with others.
+    fn merges(&self, piece: &OutputPiece) -> bool {
+        self.merge.is_some() && piece.ranks.lowest().is_some_and(|lowest| lowest.0 < self.members)
     }
 
     /// Adds output that a child has sent, and spent credit on; or that this node has read from a
     /// pipe.
     pub(super) fn push(&mut self, link: LinkId, is_credited: bool, piece: OutputPiece, now: Instant) {
+        let merges = self.merges(&piece);
         match &mut self.merge {
-            Some(merge) => merge.push(link, is_credited, piece, now),
-            None => {
+            Some(merge) if merges => merge.push(link, is_credited, piece, now),
+            _ => {
                 self.bytes += piece.text.len();
                 self.buffered.push_back((link, is_credited, piece));
             }
@@ -84,7 +93,7 @@ impl OutputRelay {
 
     /// How much credit a piece costs its sender.
     pub(super) fn credit_of(&self, piece: &OutputPiece) -> u32 {
-        let credit = if self.merge.is_some() { credit_of(piece) } else { piece.text.len() };
+        let credit = if self.merges(piece) { credit_of(piece) } else { piece.text.len() };
         credit as u32 // frames are short
     }
 
@@ -96,7 +105,7 @@ impl OutputRelay {
 
     /// The number of bytes held.
     pub(super) fn buffered(&self) -> usize {
-        self.merge.as_ref().map_or(self.bytes, OutputMerge::held)
+        self.bytes + self.merge.as_ref().map_or(0, OutputMerge::held)
     }
 
     /// What merges output, where that is done.
@@ -111,8 +120,8 @@ impl OutputRelay {
 
     /// Whether nothing is held, here or at a child that has said so.
     pub(super) fn is_drained(&self) -> bool {
-        let is_empty = self.merge.as_ref().map_or(self.buffered.is_empty(), OutputMerge::is_empty);
-        is_empty && self.below.is_empty()
+        let is_merged = self.merge.as_ref().is_none_or(OutputMerge::is_empty);
+        is_merged && self.buffered.is_empty() && self.below.is_empty()
     }
 
     /// A child holds output of members whose ends it has reported, or does not any more.
@@ -155,11 +164,15 @@ impl OutputRelay {
         if self.is_discarding {
             self.credit = usize::MAX;
         }
-        if let Some(merge) = &mut self.merge {
-            let piece = merge.pop(self.credit, is_last, now, sources)?;
-            self.credit -= credit_of(&piece);
+        if let Some(piece) = self.pop_unmerged(sources) {
             return Some(piece);
         }
+        let piece = self.merge.as_mut()?.pop(self.credit, is_last, now, sources)?;
+        self.credit -= credit_of(&piece);
+        Some(piece)
+    }
+
+    fn pop_unmerged(&mut self, sources: &mut BTreeMap<LinkId, u32>) -> Option<OutputPiece> {
         let (link, is_credited, first) = self.buffered.front_mut()?;
         let length = split_point(&first.text, self.credit);
         if length == 0 && !first.text.is_empty() {

@@ -82,4 +82,8 @@ pub enum Programs {
     /// | `LIBI_LOCAL_SIZE` | the number of members of the host |
     /// | `LIBI_HOST` | the name of the host in the host list |
     Any,
+    /// None: only the agents run, and the session is up when they have joined. It is for commands that
+    /// are run in it later, with `Session::spawn`. Each host keeps its ranks, which have no processes;
+    /// the executable of the distributions is not used.
+    None,
 }

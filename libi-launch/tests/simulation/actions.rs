@@ -167,6 +167,17 @@ impl Cluster {
         }
     }
 
+    /// The user was given as much output, and consumes it some time later.
+    pub(crate) fn output_given(&mut self, length: usize, agenda: &mut Agenda<Self>) {
+        self.record.given += length;
+        if self.scenario.reads.is_none() && self.record.given > WINDOW {
+            self.record.wrong = Some(format!("{} bytes were given without credit", self.record.given));
+        }
+        if let Some(within) = self.scenario.reads {
+            agenda.tell(agenda.now() + within, FRONT, Event::Consumed(length as u32).into());
+        }
+    }
+
     fn is_released_for_long(&self, id: Id, agenda: &Agenda<Self>) -> bool {
         self.record.released.get(&id).is_some_and(|at| *at + PROPAGATION < agenda.now())
     }
@@ -221,7 +232,7 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
         // A program that joins late was signalled as a process before.
         let is_member = |place| match place {
             Some(MemberRole::Leader(_)) => scenario.agents.is_none(),
-            _ => !scenario.has_any_programs(),
+            _ => scenario.members_join(),
         };
         let told = world.alive().filter(|(id, process)| *id != FRONT && process.told_up);
         for (id, process) in told.filter(|(_, process)| is_member(process.place)) {

@@ -104,6 +104,23 @@ impl Scenario {
         scenario
     }
 
+    /// The agents start no programs.
+    pub(crate) fn without_programs(&mut self) {
+        if let Some(agents) = &mut self.agents {
+            agents.programs = Programs::None;
+        }
+    }
+
+    /// Whether the agents start no programs.
+    pub(crate) fn is_without_programs(&self) -> bool {
+        self.agents.is_some_and(|agents| agents.programs == Programs::None)
+    }
+
+    /// Whether members are processes that join before the session is up.
+    pub(crate) fn members_join(&self) -> bool {
+        self.agents.is_none_or(|agents| agents.programs == Programs::Linked)
+    }
+
     pub(crate) fn has_any_programs(&self) -> bool {
         self.agents.is_some_and(|agents| agents.programs == Programs::Any)
     }
@@ -228,6 +245,7 @@ impl Cluster {
 
     /// A signal for a program.
     pub(crate) fn signal_program(&mut self, from: Id, link: LinkId, signal: i32, agenda: &mut Agenda<Self>) {
+        self.signal_process(from, link, signal, agenda);
         let plain = self.plain.running.get(&(from, link)).filter(|plain| !plain.ignores_signals);
         if plain.is_some() && signal == 15 {
             self.program_exits(from, link, Exit::Signal(signal), agenda);
@@ -237,6 +255,7 @@ impl Cluster {
     /// A process that an agent has started is killed, or its agent ends.
     pub(crate) fn program_is_killed(&mut self, from: Id, link: LinkId) {
         self.plain.running.remove(&(from, link));
+        self.process_is_killed(from, link);
     }
 
     /// Checks that no agent has to be killed when the session ends: it kills its programs in time. Where

@@ -215,7 +215,7 @@ pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), Stri
         let alive = death.above.iter().all(|id| world.processes[id.0 as usize].alive);
         let rank = match death.place {
             // An agent with members is lost with its host.
-            Some(MemberRole::Leader(_)) if scenario.has_any_programs() => continue,
+            Some(MemberRole::Leader(_)) if !scenario.members_join() => continue,
             Some(MemberRole::Leader(host)) => Rank(host.0 * scenario.members),
             Some(MemberRole::Local(rank)) => rank,
             None => continue,

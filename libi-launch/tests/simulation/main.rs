@@ -9,6 +9,7 @@ mod agents;
 mod blocked_launchers;
 mod bulk_starts;
 mod checks;
+mod commands;
 mod consequences;
 mod denied_logins;
 mod direct;
@@ -78,6 +79,7 @@ in_parts! {
     every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_srun, 1 of 5;
     every_session_of_agents_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_agents, 1 of 10;
     every_output_arrives_whole_whether_it_is_merged_or_not: Scenario::with_folds, 1 of 10;
+    every_command_ends_with_one_true_outcome_for_each_process: Scenario::with_commands, 1 of 10;
 }
 
 /// Runs a scenario and checks its invariants.
@@ -108,6 +110,7 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     if let Some(front) = sim.agenda.machine(FRONT) {
         agents::checks(scenario, &sim.world, front, sim.agenda.now())?;
     }
+    commands::checks(scenario, &sim.world, sim.agenda.now(), false)?;
 
     // From then on everything has to end by itself.
     let rules = &scenario.rules;
@@ -126,6 +129,10 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     if sim.world.has_programs() {
         return Err("a program is left running".to_owned());
     }
+    if sim.world.has_processes() {
+        return Err("a process of a command is left running".to_owned());
+    }
+    commands::checks(scenario, &sim.world, sim.agenda.now(), true)?;
     if sim.world.alive().any(|(id, _)| id == FRONT) && sim.world.has_starters() {
         return Err("a starter is left running".to_owned());
     }
@@ -287,7 +294,7 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node, up: bool) 
                 }
                 let ranks = host * scenario.members + 1..(host + 1) * scenario.members;
                 // Programs that may be any are started when the session is up.
-                let ranks = ranks.filter(|_| !scenario.has_any_programs());
+                let ranks = ranks.filter(|_| scenario.members_join());
                 let places = ranks.map(|rank| MemberRole::Local(Rank(rank))).chain([leader]);
                 let missing: Vec<_> = places.filter(|place| !world.present_at_up.contains(place)).collect();
                 if up && !missing.is_empty() {

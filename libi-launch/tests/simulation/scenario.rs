@@ -24,6 +24,7 @@ pub(crate) use self::fate::Fate;
 use crate::actions::Action;
 use crate::agents::AgentTrouble;
 use crate::blocked_launchers::BlockedLaunchers;
+use crate::commands::CommandAction;
 use crate::folding::Folds;
 use crate::srun_starts::SrunTrouble;
 use crate::world::BulkTrouble;
@@ -110,6 +111,8 @@ pub(crate) struct Scenario {
     pub(crate) hosts_per_start: u32,
     /// What may go wrong with `srun`, if that makes the bulk starts.
     pub(crate) srun: Option<SrunTrouble>,
+    /// What the user does with commands after the session is up.
+    pub(crate) commands: Vec<(Duration, CommandAction)>,
     /// What the programs may be, if agents lead the hosts.
     pub(crate) agents: Option<AgentTrouble>,
     /// What programs print that have much in common, and how it is merged.
@@ -185,6 +188,7 @@ impl Scenario {
             relays_unreachable: 0.0,
             hosts_per_start: 0,
             srun: None,
+            commands: Vec::new(),
             agents: None,
             folds: None,
             pending: BTreeMap::new(),

@@ -30,6 +30,7 @@ pub(crate) use self::records::{Death, Happening, Pick, Start};
 pub(crate) use self::srun::{INVALID, NOT_LAUNCHED, QUEUED};
 use crate::actions::Record;
 use crate::agents::PlainPrograms;
+use crate::commands::{CommandHappening, Commands};
 use crate::direct::{Connections, DirectEvent};
 use crate::driver::{Driver, Input, Output};
 use crate::scenario::{Fate, Scenario};
@@ -99,6 +100,9 @@ pub(crate) struct Cluster {
     pub(crate) trees: Trees,
     pub(crate) bulk: BulkStarts,
     pub(crate) plain: PlainPrograms,
+    pub(crate) commands: Commands,
+    /// The hosts that the session came up without.
+    pub(crate) failed_at_up: BTreeSet<HostIndex>,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
     /// The bytes of output that were sent to each process.
     output_sent: BTreeMap<Id, usize>,
@@ -135,6 +139,8 @@ impl Cluster {
             trees: Trees::default(),
             bulk: BulkStarts::default(),
             plain: PlainPrograms::default(),
+            commands: Commands::default(),
+            failed_at_up: BTreeSet::new(),
             arrivals,
             output_sent: BTreeMap::new(),
         };
@@ -391,11 +397,17 @@ impl World for Cluster {
                         for (after, number) in self.scenario.severs.clone() {
                             agenda.plan(agenda.now() + after, Happening::Severs(Pick::Any(number)));
                         }
+                        self.note_failed_hosts(agenda);
+                        for (after, action) in self.scenario.commands.clone() {
+                            let event = CommandHappening::Acts(action);
+                            agenda.plan(agenda.now() + after, Happening::Command(event));
+                        }
                         for (after, record) in self.scenario.actions.clone() {
                             agenda.plan(agenda.now() + after, Happening::Acts(record));
                         }
                         self.present_at_up = self.alive().filter_map(|(_, process)| process.place).collect();
                     }
+                    self.on_command_notice(&notice, agenda);
                     self.notices.push((agenda.now(), notice));
                 } else if notice == Notice::Over && !self.is_detached(from, agenda) {
                     self.end(from, Exit::Code(0), agenda);
@@ -418,6 +430,7 @@ impl World for Cluster {
             }
             Happening::ProgramJoins(from, link) => self.program_joins(from, link, agenda),
             Happening::ProgramExits(from, link, exit) => self.program_exits(from, link, exit, agenda),
+            Happening::Command(event) => self.on_command_event(event, agenda),
             Happening::Bulk(event) => self.on_bulk_event(event, agenda),
             Happening::Direct(turn) => self.turn_direct(turn, agenda),
             Happening::Acts(record) => self.act(record, agenda),

@@ -80,9 +80,9 @@ impl SessionIo {
     /// Carries out a start of the node, or reports why that failed.
     pub(super) fn start(&mut self, start: StartId, request: &StartRequest, turn: &mut Turn<'_>) {
         let started = match request {
-            StartRequest::Host(link, ..) | StartRequest::Member(link, ..) => {
-                self.start_one(*link, request, turn)
-            }
+            StartRequest::Host(link, ..)
+            | StartRequest::Member(link, ..)
+            | StartRequest::Process(link, _) => self.start_one(*link, request, turn),
             StartRequest::Hosts(.., ticket) => self.start_hosts(start, request, ticket, turn),
         };
         turn.refresh();
@@ -119,6 +119,11 @@ impl SessionIo {
             open_files: limits.open_files().filter(|_| self.node.is_agent()).or_else(original_limit),
         };
         let started = spawn(spec, &inherited, self.links.len())?;
+        // Without a link, nothing but its end keeps what is known of the process.
+        let is_unlinked = started.input.is_none() && started.output.is_none();
+        if let Some(link_io) = self.links.get_mut(&link).filter(|_| is_unlinked) {
+            link_io.closed = true;
+        }
         self.register_started(link, started, turn).map_err(|error| {
             StartFailure::by_system(format_args!("cannot be watched: {error}"), error.raw_os_error())
         })
@@ -127,7 +132,7 @@ impl SessionIo {
     /// Checks that descriptors are left for the direct connections of these hosts and of those that
     /// were started before.
     pub(super) fn reserve_fds(&mut self, request: &StartRequest) -> Result<(), StartFailure> {
-        let is_host = !matches!(request, StartRequest::Member(..));
+        let is_host = !matches!(request, StartRequest::Member(..) | StartRequest::Process(..));
         let programs = if is_host { self.fds_for_programs() } else { 0 };
         for link in request.links() {
             if let Some(link_io) = self.links.get_mut(&link) {
@@ -220,6 +225,7 @@ pub(super) fn spawn_spec(
         }
         StartRequest::Host(_, task, program) => node.backend().spawn_spec(task, &delivered(program)),
         StartRequest::Member(_, _, program) => Ok(Local::start(program)),
+        StartRequest::Process(_, program) => Ok(Local::start_unlinked(program)),
         StartRequest::Hosts(hosts, program, _) => {
             let hosts: Vec<_> = hosts.iter().map(|(_, spec)| spec).collect();
             let bulk = node.backend().bulk().ok_or_else(|| StartFailure::by_system("no starter", None))?;
@@ -279,6 +285,13 @@ pub(super) fn spawn(
             print_pipes.push((StdStream::Out, stdout));
             let input = Stream::ours(move_up(ours.into(), open), true);
             Ok(Started { child, input: Some(input), output: None, print_pipes, first, trailer })
+        }
+        Channel::None => {
+            let (stdout, its_stdout) = pipe(open).map_err(failed_to_make("pipe"))?;
+            start.fds.insert(1, FdSource::File(its_stdout.as_fd()));
+            let child = start.start()?;
+            print_pipes.push((StdStream::Out, stdout));
+            Ok(Started { child, input: None, output: None, print_pipes, first, trailer })
         }
         Channel::Streams | Channel::Rendezvous => {
             let (its_stdin, stdin) = io::pipe().map_err(failed_to_make("pipe"))?;

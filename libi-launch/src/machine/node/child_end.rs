@@ -26,6 +26,9 @@ impl Node {
     }
 
     pub(super) fn child_exited(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
+        if self.process_exited(link, exit) {
+            return;
+        }
         let Some(child) = self.children.get_mut(link) else { return };
         if child.is_running() {
             // A process that it has left behind may hold the link.

@@ -74,11 +74,15 @@ impl Node {
     /// Records reports, and carries out the step that follows.
     pub(super) fn decide(&mut self, reports: &[ChildMessage], now: Instant, out: &mut Vec<Effect>) {
         for report in reports {
+            if self.note_command_report(report, out) {
+                continue;
+            }
             let instead = self.replace(report, now, out);
             let Role::FrontEnd(front) = &mut self.role else { return };
             let blocks = |host| self.launcher.spec(host).map_or(&[][..], |spec| &spec.blocks);
             let notices = front.record(report, instead, blocks, self.stage, now);
             out.extend(notices.into_iter().map(Effect::Notify));
+            self.note_lost_host(report, out);
         }
         if self.stage.is_up() && self.starts.is_any_finishing() {
             return; // it may say why its hosts have ended, which is to be reported before the end

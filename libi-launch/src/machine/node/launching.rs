@@ -178,6 +178,9 @@ impl Node {
         self.is_started(start, full, now);
         self.starts.starter_gone(start);
         for link in children {
+            if self.process_not_started(link, why) {
+                continue;
+            }
             if self.children.get(link).is_some_and(Child::is_running) {
                 self.program_not_started(link, why, now, out);
             } else if let Some(child) = self.children.get_mut(link) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use libi_core::time::Instant;
 use libi_core::wire::{Kind, encode_bytes};
 
-use super::{Effect, Identity, LinkId, Node, Notice, Role};
+use super::{Effect, Identity, LinkId, Node, Notice};
 use crate::failure::Cause;
 use crate::machine::message::{ChildMessage, ParentMessage};
 use crate::machine::output_piece::{OutputPiece, Stream};
@@ -40,7 +40,7 @@ impl Node {
     /// Merges equal output, if the options say so.
     pub(super) fn fold_output(&mut self) {
         if let Output::Folded { hold } = self.options.output {
-            self.relay.fold(hold);
+            self.relay.fold(hold, self.size);
         }
     }
 
@@ -52,6 +52,9 @@ impl Node {
             if let Some(rank) = self.identity().map(Identity::first_rank) {
                 self.buffer_output(link, false, OutputPiece::new(rank, stream, text), now);
             }
+            return;
+        }
+        if self.process_printed(link, stream, &text, now) {
             return;
         }
         let output = self.children.get_mut(link).and_then(|child| child.printed(stream, text));
@@ -75,7 +78,8 @@ impl Node {
         let piece = OutputPiece::decode(payload).ok_or_else(|| protocol("a malformed output frame"))?;
         let Some(child) = self.children.get_mut(link) else { return Ok(()) };
         let is_merged = matches!(self.options.output, Output::Folded { .. });
-        if piece.ranks.runs().any(|(_, last)| last.0 >= self.size) || piece.ranks.len() > 1 && !is_merged {
+        let of_members = piece.ranks.runs().all(|(_, last)| last.0 < self.size);
+        if piece.ranks.len() > 1 && !(is_merged && of_members) {
             return Err(protocol("output of unexpected ranks"));
         }
         if !child.use_credit(self.relay.credit_of(&piece)) {
@@ -110,15 +114,16 @@ impl Node {
         let mut sources = BTreeMap::new();
         let is_last = self.children.is_empty();
         while let Some(piece) = self.relay.pop(is_last, now, &mut sources) {
-            match self.role {
-                _ if self.relay.is_discarding() => {}
-                Role::FrontEnd(_) => {
-                    // The user acknowledges bytes of text.
-                    let (credit, text) = (self.relay.credit_of(&piece), piece.text.len() as u32);
-                    self.relay.grant(credit.saturating_sub(text));
-                    out.push(Effect::Notify(self.notice_of(piece)));
-                }
-                Role::Member(_) => Self::send_output(&piece, out),
+            if self.relay.is_discarding() {
+                continue;
+            }
+            if !self.is_front() {
+                Self::send_output(&piece, out);
+            } else if !self.notify_command_output(&piece, out) {
+                // The user acknowledges bytes of text.
+                let (credit, text) = (self.relay.credit_of(&piece), piece.text.len() as u32);
+                self.relay.grant(credit.saturating_sub(text));
+                out.push(Effect::Notify(self.notice_of(piece)));
             }
         }
         for (link, credit) in sources {

@@ -106,6 +106,8 @@ impl Node {
             }
             (ParentMessage::StopLaunching(_) | ParentMessage::GiveUpOpen(_) | ParentMessage::Go(_), _) => {}
             (ParentMessage::Relay(message), _) => self.on_relay_message(message, now, out),
+            (ParentMessage::Run(spec), _) => self.run_command(*spec, out),
+            (ParentMessage::SignalCommand(signal), _) => self.on_command_signal(&signal, out),
             (ParentMessage::Signal(signal), _) => self.signal(signal, out),
             (ParentMessage::End(ending), _) => self.end(ending, now, out),
             (ParentMessage::Credit(bytes), _) => self.relay.grant(bytes),
@@ -129,7 +131,7 @@ impl Node {
             self.dial(config.parent, own, config.dial, out);
             if self.options.has_any_programs() {
                 self.find_programs(out);
-            } else {
+            } else if !self.options.has_no_programs() {
                 let others = self.identity().into_iter().flat_map(Identity::others);
                 for (rank, block) in others.collect::<Vec<_>>() {
                     self.start_member(rank, block, now, out);

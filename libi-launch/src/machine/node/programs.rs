@@ -121,17 +121,14 @@ impl Node {
         local_size: usize,
     ) -> impl Iterator<Item = EnvVar> + use<> {
         let host = self.host().map(|(_, name)| name.to_owned()).unwrap_or_default();
-        let variables = [
+        let list = [
             ("LIBI_RANK", rank.0.to_string()),
             ("LIBI_SIZE", self.size.to_string()),
             ("LIBI_LOCAL_RANK", local_rank.to_string()),
             ("LIBI_LOCAL_SIZE", local_size.to_string()),
             ("LIBI_HOST", host),
         ];
-        let variable = |(name, value): (&str, String)| {
-            EnvVar::new(OsBytes::try_from(name).ok()?, OsBytes::try_from(value.as_str()).ok()?).ok()
-        };
-        variables.into_iter().filter_map(variable)
+        variables(list)
     }
 
     /// A program that was found could not be started.
@@ -190,4 +187,12 @@ impl Node {
         let before = self.children.deadline(link).unwrap_or(by);
         self.children.set_deadline(link, before.min(by));
     }
+}
+
+/// Environment variables of these names and values; what cannot be one is left out.
+pub(super) fn variables<const N: usize>(list: [(&str, String); N]) -> impl Iterator<Item = EnvVar> + use<N> {
+    let variable = |(name, value): (&str, String)| {
+        EnvVar::new(OsBytes::try_from(name).ok()?, OsBytes::try_from(value.as_str()).ok()?).ok()
+    };
+    list.into_iter().filter_map(variable).collect::<Vec<_>>().into_iter()
 }

@@ -33,6 +33,7 @@ impl Node {
         for link in self.children.links(|_| true) {
             self.ask_to_end(link, ending, now, out);
         }
+        self.end_processes(ending, now, out);
         self.notify_member(Notice::End(ending), out);
     }
 
@@ -50,6 +51,7 @@ impl Node {
         for link in self.children.links(Child::is_running) {
             self.ask_program_to_end(link, ending, by, out);
         }
+        self.end_processes(ending, now, out);
         self.notify_member(Notice::End(ending), out);
     }
 
@@ -90,6 +92,7 @@ impl Node {
                 _ => self.force_end(link, Cause::Cancelled, now, out),
             }
         }
+        self.kill_processes(now, out);
         if first {
             let ending = Ending { signal: TERMINATE, grace: self.options.rules.kill_grace };
             self.notify_member(Notice::End(ending), out);
@@ -141,6 +144,8 @@ impl Node {
             Event::Received(LinkId::PARENT, items) => self.on_parent_items(items, now, out),
             Event::Closed(LinkId::PARENT) | Event::Violation(LinkId::PARENT, _) => self.parent_lost(now, out),
             Event::DirectConnected(reached) => self.direct_connected(reached),
+            // Its processes are done at once.
+            Event::Spawn(request) => self.spawn(*request, now, out),
             // The driver keeps a connection that has made its claim until it is answered.
             Event::Arrived(_, arrival, _) => out.push(Effect::Refuse(arrival)),
             _ => {}
@@ -164,7 +169,9 @@ impl Node {
     /// Reports to the parent, once, that no process depends on this node.
     pub(super) fn report_no_dependents(&mut self) {
         let children = &self.children;
+        // The processes of commands depend on an agent, now or later.
         if matches!(self.role, Role::Member(_))
+            && !self.is_agent()
             && self.attachment.reports_no_dependents(self.stage, || depend_on_no_parent(children))
         {
             self.reports.push(ChildMessage::NoDependents);

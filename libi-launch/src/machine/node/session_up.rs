@@ -37,6 +37,7 @@ impl Node {
             merge
                 .open(own.into_iter().chain(branches.iter().map(|branch| (branch.link, branch.ranks.len()))));
         }
+        self.commands.set_branches(&branches);
         for branch in &branches {
             below.remove_all(&branch.ranks);
             let its_top = top.is_none() && branches.len() == 1;

@@ -34,6 +34,9 @@ impl Cluster {
             StartRequest::Member(link, rank, _) => {
                 (*link, MemberRole::Local(*rank), self.process(from).attempt, String::new())
             }
+            StartRequest::Process(link, program) => {
+                return self.start_process(from, start, (*link, program), agenda);
+            }
             StartRequest::Hosts(hosts, ..) => return self.start_in_bulk(from, start, hosts, agenda),
         };
         let launcher = &self.processes[from.0 as usize].name;
@@ -164,7 +167,8 @@ impl Cluster {
                         let leader = self.process(from);
                         (MemberRole::Local(rank), leader.attempt, leader.name.clone())
                     }
-                    StartRequest::Hosts(..) => return, // see `bulk.rs`
+                    // See `bulk.rs` and `commands.rs`.
+                    StartRequest::Hosts(..) | StartRequest::Process(..) => return,
                 };
                 self.joins((from, link), (place, attempt), name, cut, agenda);
             }

@@ -10,6 +10,7 @@ use libi_launch::machine::{LinkId, StartRequest};
 
 use super::bulk::BulkEvent;
 use crate::actions::Action;
+use crate::commands::CommandHappening;
 use crate::direct::DirectEvent;
 use crate::scenario::Fate;
 
@@ -48,6 +49,8 @@ pub(crate) enum Happening {
     /// A program of an agent joins, or ends.
     ProgramJoins(Id, LinkId),
     ProgramExits(Id, LinkId, Exit),
+    /// An event of commands.
+    Command(CommandHappening),
     /// An event of a bulk start.
     Bulk(BulkEvent),
     /// A process is killed from outside.

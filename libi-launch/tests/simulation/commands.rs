@@ -1,0 +1,422 @@
+//! Commands in sessions of agents, and what must hold of them.
+//!
+//! Commands are drawn at random, with random hosts, processes and deadlines, and are signalled at
+//! random. Their processes print, cannot be started, end by themselves or never, and ignore signals,
+//! while agents and front ends are killed and frozen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use libi_core::dist::OsBytes;
+use libi_core::ids::{HostIndex, StartId};
+use libi_core::join::MemberRole;
+use libi_core::sim::rng::Rng;
+use libi_core::sim::{Agenda, MachineId as Id};
+use libi_core::time::Instant;
+use libi_launch::failure::Exit;
+use libi_launch::machine::{
+    CommandId, CommandOutcome, CommandProcess, CommandRequest, Event, HostState, LinkId, Notice, Program,
+    Stream,
+};
+
+use crate::scenario::{Scenario, UP_TIME};
+use crate::world::{Cluster, FRONT, Happening};
+
+/// The time after which a command has ended that nothing holds up.
+const PROPAGATION: Duration = Duration::from_secs(20);
+/// The longest time for which a process runs that ends by itself.
+const LONGEST: Duration = Duration::from_secs(3);
+/// The most that a process prints at once.
+const MOST_AT_ONCE: u64 = 20_000;
+
+/// What the user does with commands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CommandAction {
+    /// Runs one: everything else is drawn from this number.
+    Spawn(u64),
+    /// Signals a command that was run, on some or all of its hosts.
+    Signal(u64),
+}
+
+/// What happens to the processes of commands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CommandHappening {
+    Acts(CommandAction),
+    /// A process prints, and some time later it prints again or ends.
+    Prints(Id, LinkId),
+}
+
+/// A command that was run.
+#[derive(Debug)]
+struct Asked {
+    at: Instant,
+    hosts: BTreeSet<HostIndex>,
+    per_host: u32,
+    by: Option<Instant>,
+    /// Whether its processes end by themselves, and soon.
+    is_short: bool,
+    was_signalled: bool,
+    outcomes: BTreeMap<CommandProcess, (Instant, CommandOutcome)>,
+    done: Option<Instant>,
+}
+
+/// A process of a command, as it really is.
+#[derive(Debug)]
+struct Running {
+    process: CommandProcess,
+    /// How often it still prints.
+    prints: u64,
+    ignores_signals: bool,
+    runs_on: bool,
+}
+
+/// The commands of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Commands {
+    asked: BTreeMap<CommandId, Asked>,
+    running: BTreeMap<(Id, LinkId), Running>,
+    started: BTreeSet<CommandProcess>,
+    printed: BTreeMap<CommandProcess, Vec<u8>>,
+    read: BTreeMap<CommandProcess, Vec<u8>>,
+    ends: BTreeMap<CommandProcess, CommandOutcome>,
+    counter: u64,
+    wrong: Option<String>,
+}
+
+impl Scenario {
+    /// The scenario of a seed with commands. Drawn from a separate stream.
+    pub(crate) fn with_commands(seed: u64) -> Self {
+        let mut rng = Rng::new(seed).fork(40);
+        let mut scenario = Self::with_agents(seed);
+        if rng.chance(0.6) {
+            scenario.without_programs();
+        }
+        if rng.chance(0.5) {
+            // Most sessions come up, and most agents live.
+            scenario.bad = 0.0;
+            scenario.deaths.clear();
+            scenario.freezes.clear();
+        }
+        let moment = |rng: &mut Rng| Duration::from_micros(rng.below(UP_TIME.as_micros() as u64));
+        for _ in 0..[1, 5, 30][rng.below(3) as usize] {
+            scenario.commands.push((moment(&mut rng), CommandAction::Spawn(rng.bits())));
+        }
+        for _ in 0..[0, 0, 3, 20][rng.below(4) as usize] {
+            scenario.commands.push((moment(&mut rng), CommandAction::Signal(rng.bits())));
+        }
+        // Agents that die while commands run.
+        for _ in 0..[0, 0, 0, 1, 4][rng.below(5) as usize] {
+            scenario.deaths_after_up.push((moment(&mut rng), rng.bits()));
+        }
+        scenario
+    }
+}
+
+impl Cluster {
+    pub(crate) fn on_command_event(&mut self, what: CommandHappening, agenda: &mut Agenda<Self>) {
+        match what {
+            CommandHappening::Acts(CommandAction::Spawn(number)) => self.spawn(number, agenda),
+            CommandHappening::Acts(CommandAction::Signal(number)) => self.signal_command(number, agenda),
+            CommandHappening::Prints(agent, link) => self.command_prints(agent, link, agenda),
+        }
+    }
+
+    fn spawn(&mut self, number: u64, agenda: &mut Agenda<Self>) {
+        if agenda.machine(FRONT).is_none() {
+            return;
+        }
+        let mut rng = Rng::new(number);
+        let command = CommandId(self.commands.asked.len() as u64 + 1);
+        let share = [1.0, 1.0, 0.5, 0.1, 0.0][rng.below(5) as usize];
+        let hosts: Vec<_> = (0..self.scenario.hosts).map(HostIndex).filter(|_| rng.chance(share)).collect();
+        let per_host = NonZeroU16::new(1 + rng.below(3) as u16).unwrap();
+        let millis = Duration::from_millis;
+        let timeout = [None, None, Some(millis(rng.below(5_000))), Some(millis(60_000))];
+        let timeout = timeout[rng.below(4) as usize];
+        let is_short = rng.chance(0.6);
+        let arg = |text: String| OsBytes::try_from(text.as_str()).unwrap();
+        let executable = arg("command".to_owned());
+        let args = vec![arg(command.0.to_string()), arg(u8::from(is_short).to_string())];
+        let program = Program { executable, args, env: Vec::new(), cwd: None };
+        let now = agenda.now();
+        let asked = Asked {
+            at: now,
+            hosts: hosts.iter().copied().collect(),
+            per_host: u32::from(per_host.get()),
+            by: timeout.map(|timeout| now + timeout),
+            is_short,
+            was_signalled: false,
+            outcomes: BTreeMap::new(),
+            done: None,
+        };
+        self.commands.asked.insert(command, asked);
+        let request = CommandRequest { command, program, hosts, per_host, timeout };
+        agenda.tell(now, FRONT, Event::Spawn(Box::new(request)).into());
+    }
+
+    fn signal_command(&mut self, number: u64, agenda: &mut Agenda<Self>) {
+        let mut rng = Rng::new(number);
+        let count = self.commands.asked.len() as u64;
+        let Some((&command, asked)) = self.commands.asked.iter_mut().nth(rng.below(count.max(1)) as usize)
+        else {
+            return;
+        };
+        asked.was_signalled = true;
+        let hosts =
+            rng.chance(0.5).then(|| asked.hosts.iter().copied().filter(|_| rng.chance(0.5)).collect());
+        let signal = [2, 15, 9][rng.below(3) as usize];
+        agenda.tell(agenda.now(), FRONT, Event::SignalCommand(command, hosts, signal).into());
+    }
+
+    /// An agent starts a process of a command.
+    pub(crate) fn start_process(
+        &mut self,
+        from: Id,
+        start: StartId,
+        (link, program): (LinkId, &Program),
+        agenda: &mut Agenda<Self>,
+    ) {
+        let number = |nth: usize| program.args.get(nth).map(|arg| arg.to_string().parse::<u64>().unwrap());
+        let (command, is_short) = (CommandId(number(0).unwrap()), number(1) == Some(1));
+        let index = program.env.iter().find(|variable| variable.name().as_bytes() == b"LIBI_LOCAL_RANK");
+        let index = index.unwrap().value().to_string().parse().unwrap();
+        let Some(MemberRole::Leader(host)) = self.processes[from.0 as usize].place else {
+            self.commands.wrong = Some(format!("{from:?} leads no host, and starts a process"));
+            return;
+        };
+        let process = CommandProcess { command, host, index };
+        let asked = &self.commands.asked[&command];
+        if !asked.hosts.contains(&host) || index >= asked.per_host || !self.commands.started.insert(process) {
+            self.commands.wrong = Some(format!("{process:?} was not asked for, or is started twice"));
+        }
+        let now = agenda.now();
+        let mut rng =
+            Rng::new(self.scenario.seed).fork(41).fork(command.0).fork(u64::from(host.0)).fork(index.into());
+        if rng.chance(0.1) {
+            let why = "No such file or directory".to_owned();
+            self.commands.ends.insert(process, CommandOutcome::NotStarted(why.clone()));
+            return agenda.tell(now, from, Event::NotStarted(start, why).into());
+        }
+        self.await_program(from, link);
+        agenda.tell(now, from, Event::Started(start).into());
+        let runs_on = !is_short && rng.chance(0.3);
+        let ignores_signals = !is_short && rng.chance(0.3);
+        let running = Running { process, prints: rng.below(4), ignores_signals, runs_on };
+        self.commands.running.insert((from, link), running);
+        self.plan_next(from, link, agenda);
+    }
+
+    fn plan_next(&mut self, agent: Id, link: LinkId, agenda: &mut Agenda<Self>) {
+        self.commands.counter += 1;
+        let mut rng = Rng::new(self.scenario.seed).fork(42).fork(self.commands.counter);
+        let longest = LONGEST.as_micros() as u64 / 4;
+        let after = Duration::from_micros([0, rng.below(longest)][rng.below(2) as usize]);
+        let event = Happening::Command(CommandHappening::Prints(agent, link));
+        agenda.plan(agenda.now() + after, event);
+    }
+
+    fn command_prints(&mut self, agent: Id, link: LinkId, agenda: &mut Agenda<Self>) {
+        if !self.is_running(agent) {
+            return;
+        }
+        let Some(running) = self.commands.running.get_mut(&(agent, link)) else { return };
+        let process = running.process;
+        if running.prints == 0 {
+            if !running.runs_on {
+                self.command_exits(
+                    agent,
+                    link,
+                    Exit::Code((process.index + process.host.0) as i32 % 3),
+                    agenda,
+                );
+            }
+            return;
+        }
+        if agenda.machine(agent).is_some_and(|node| node.reads_output()) {
+            running.prints -= 1;
+            self.commands.counter += 1;
+            let mut rng = Rng::new(self.scenario.seed).fork(43).fork(self.commands.counter);
+            let length = [10, MOST_AT_ONCE][rng.below(2) as usize];
+            let (length, mut text) = (1 + rng.below(length), Vec::new());
+            while (text.len() as u64) < length {
+                text.extend(format!("{process:?} {} {}\n", self.commands.counter, text.len()).bytes());
+            }
+            self.commands.printed.entry(process).or_default().extend(&text);
+            let stream = [Stream::Out, Stream::Err][rng.below(2) as usize];
+            self.arrive(agent, link, Event::Printed(link, stream, text), agenda);
+        }
+        self.plan_next(agent, link, agenda);
+    }
+
+    fn command_exits(&mut self, agent: Id, link: LinkId, exit: Exit, agenda: &mut Agenda<Self>) {
+        let Some(running) = self.commands.running.remove(&(agent, link)) else { return };
+        self.commands.ends.insert(running.process, CommandOutcome::Exited(exit));
+        self.program_ended(agent, link, exit, agenda);
+    }
+
+    /// A signal for what may be a process of a command.
+    pub(crate) fn signal_process(&mut self, agent: Id, link: LinkId, signal: i32, agenda: &mut Agenda<Self>) {
+        let running = self.commands.running.get(&(agent, link));
+        if running.is_some_and(|running| !running.ignores_signals) {
+            self.command_exits(agent, link, Exit::Signal(signal), agenda);
+        }
+    }
+
+    /// What may be a process of a command is killed, or its agent dies.
+    pub(crate) fn process_is_killed(&mut self, agent: Id, link: LinkId) {
+        if let Some(running) = self.commands.running.remove(&(agent, link)) {
+            self.commands.ends.insert(running.process, CommandOutcome::Exited(Exit::Signal(9)));
+        }
+    }
+
+    /// Handles a notice of the front end about commands.
+    pub(crate) fn on_command_notice(&mut self, notice: &Notice, agenda: &mut Agenda<Self>) {
+        let now = agenda.now();
+        let asked = |commands: &mut Commands, id: CommandId| -> Option<String> {
+            let asked = commands.asked.get(&id)?;
+            asked.done.is_some().then(|| format!("{id:?} was done, and then: {notice:?}"))
+        };
+        let mut wrong = None;
+        match notice {
+            Notice::CommandOutput(process, _, text) => {
+                wrong = asked(&mut self.commands, process.command);
+                if self.commands.asked[&process.command].outcomes.contains_key(process) {
+                    wrong = Some(format!("{process:?} had its outcome, and prints"));
+                }
+                self.commands.read.entry(*process).or_default().extend(text);
+                self.output_given(text.len(), agenda);
+            }
+            Notice::CommandEnded(process, outcome) => {
+                wrong = asked(&mut self.commands, process.command);
+                let known = self.commands.asked.get_mut(&process.command).unwrap();
+                if known.outcomes.insert(*process, (now, outcome.clone())).is_some() {
+                    wrong = Some(format!("{process:?} has a second outcome: {outcome:?}"));
+                }
+            }
+            Notice::CommandDone(id) => {
+                wrong = asked(&mut self.commands, *id);
+                let known = self.commands.asked.get_mut(id).unwrap();
+                known.done = Some(now);
+                if known.outcomes.len() != known.hosts.len() * known.per_host as usize {
+                    wrong = Some(format!("{id:?} is done with {} outcomes: {known:?}", known.outcomes.len()));
+                }
+                if known.by.is_some_and(|by| now > by.max(known.at)) {
+                    wrong = Some(format!("{id:?} is done after its deadline: {known:?}"));
+                }
+            }
+            _ => {}
+        }
+        self.commands.wrong = self.commands.wrong.take().or(wrong);
+    }
+
+    /// Whether an agent that lives has a process of a command that runs.
+    pub(crate) fn has_processes(&self) -> bool {
+        self.commands.running.keys().any(|(agent, _)| self.is_running(*agent))
+    }
+}
+
+/// While the session runs, and when it is over: every outcome is true, and in time.
+pub(crate) fn checks(
+    scenario: &Scenario,
+    world: &Cluster,
+    now: Instant,
+    is_over: bool,
+) -> Result<(), String> {
+    if let Some(wrong) = &world.commands.wrong {
+        return Err(wrong.clone());
+    }
+    for (id, asked) in &world.commands.asked {
+        for (process, (at, outcome)) in &asked.outcomes {
+            check_outcome(scenario, world, *process, (*at, outcome))?;
+        }
+        let is_due = asked.by.is_some_and(|by| by < now) || is_over;
+        if is_due && asked.done.is_none() && world.processes[0].alive {
+            return Err(format!("{id:?} has not ended in time: {asked:?}"));
+        }
+        let is_well = !scenario.has_faults() && !world.was_cut && world.last_fault == Instant::ZERO;
+        let is_late = |process: &CommandProcess| match asked.outcomes.get(process) {
+            Some((at, CommandOutcome::TimedOut)) => *at + PROPAGATION < now,
+            _ => false,
+        };
+        let left = world.commands.running.values().find(|running| is_late(&running.process));
+        if let Some(left) = left.filter(|_| is_well) {
+            return Err(format!("{left:?} was late, and is not killed"));
+        }
+        let is_slow = !asked.is_short || scenario.reads.is_none();
+        if is_well && !is_slow && asked.at + LONGEST + PROPAGATION < now && asked.done.is_none() {
+            return Err(format!("nothing holds {id:?} up, and it has not ended: {asked:?}"));
+        }
+    }
+    check_losses(world)
+}
+
+fn check_outcome(
+    scenario: &Scenario,
+    world: &Cluster,
+    process: CommandProcess,
+    (at, outcome): (Instant, &CommandOutcome),
+) -> Result<(), String> {
+    let commands = &world.commands;
+    let bytes = |of: &BTreeMap<CommandProcess, Vec<u8>>| of.get(&process).cloned().unwrap_or_default();
+    let (printed, read) = (bytes(&commands.printed), bytes(&commands.read));
+    if !printed.starts_with(&read) {
+        return Err(format!("what was read of {process:?} is not what it has printed"));
+    }
+    let asked = &commands.asked[&process.command];
+    let ends = Instant::ZERO + scenario.ends;
+    let is_true = match outcome {
+        CommandOutcome::Exited(_) if read.len() != printed.len() => {
+            let (read, printed) = (read.len(), printed.len());
+            return Err(format!("{process:?} ended with {read} of {printed} bytes read"));
+        }
+        CommandOutcome::Exited(_) | CommandOutcome::NotStarted(_) => {
+            commands.ends.get(&process) == Some(outcome)
+        }
+        CommandOutcome::Lost(_) => {
+            let is_lost = world.notices.iter().any(|(_, notice)| match notice {
+                Notice::Lost(host, _) => *host == process.host,
+                _ => false,
+            });
+            // A host whose members have all left is lost without a notice.
+            let is_agent = |place| place == Some(MemberRole::Leader(process.host));
+            let lives = world.alive().any(|(_, agent)| is_agent(agent.place));
+            let may_be_lost = is_lost || at >= ends || !lives && !scenario.is_without_programs();
+            may_be_lost || world.failed_at_up.contains(&process.host) || !world.was_up(asked.at)
+        }
+        CommandOutcome::TimedOut => asked.by.is_some_and(|by| at >= by),
+    };
+    if is_true { Ok(()) } else { Err(format!("{process:?} has a wrong outcome at {at}: {outcome:?}")) }
+}
+
+/// Processes on a host that is reported as lost have their outcomes by then.
+fn check_losses(world: &Cluster) -> Result<(), String> {
+    let lost = world.notices.iter().filter_map(|(at, notice)| match notice {
+        Notice::Lost(host, _) => Some((*host, *at)),
+        _ => None,
+    });
+    for (host, at) in lost {
+        for asked in world.commands.asked.values().filter(|asked| asked.hosts.contains(&host)) {
+            let ended = asked.outcomes.iter().filter(|(process, _)| process.host == host);
+            let in_time = ended.filter(|(_, (ended, _))| *ended <= at.max(asked.at)).count();
+            if in_time != asked.per_host as usize {
+                return Err(format!("{host} was lost at {at}, and has open processes: {asked:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Cluster {
+    /// Whether the session was up at this time.
+    fn was_up(&self, at: Instant) -> bool {
+        self.notices.iter().any(|(since, notice)| *notice == Notice::Up && *since <= at)
+    }
+
+    /// Notes the hosts that the session comes up without.
+    pub(crate) fn note_failed_hosts(&mut self, agenda: &Agenda<Self>) {
+        let states = agenda.machine(FRONT).into_iter().flat_map(|front| front.host_states());
+        let failed = (0..).map(HostIndex).zip(states).filter(|(_, known)| **known != HostState::Joined);
+        self.failed_at_up = failed.map(|(host, _)| host).collect();
+    }
+}
