@@ -95,6 +95,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../docs/first-session.md")]
     struct FirstSession;
+    #[doc = include_str!("../docs/shell.md")]
+    struct Shell;
     #[doc = include_str!("../docs/slurm.md")]
     struct Slurm;
     #[doc = include_str!("../docs/talking.md")]

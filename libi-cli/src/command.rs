@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{doctor, hosts, plan, run, simulate, trace};
+use crate::{doctor, hosts, plan, run, shell, simulate, trace};
 
 /// Launch processes on thousands of hosts, diagnose hosts, plan and simulate
 /// launches, expand host lists, and analyse recorded launches.
@@ -23,6 +23,9 @@ pub(crate) enum Command {
     /// Launch a program on hosts, forward its output, and report how it ended
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArgs),
+    /// Run one command after another on hosts that are connected once
+    #[command(after_help = shell::EXAMPLES)]
+    Shell(shell::ShellArgs),
     /// Check whether a launch on hosts would work, how fast, and if not why
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::DoctorArgs),

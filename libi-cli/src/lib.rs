@@ -10,9 +10,11 @@ mod backend;
 mod command;
 mod doctor;
 mod hosts;
+mod launch;
 mod output;
 mod plan;
 mod run;
+mod shell;
 mod simulate;
 mod trace;
 mod units;
@@ -33,6 +35,9 @@ pub fn run() -> ExitCode {
     let done = match Cli::parse_from(words).command {
         Command::Run(arguments) => {
             return run::run(&arguments).unwrap_or_else(CliError::report);
+        }
+        Command::Shell(arguments) => {
+            return shell::run(&arguments).unwrap_or_else(CliError::report);
         }
         Command::Doctor(arguments) => {
             return doctor::run(&arguments).unwrap_or_else(CliError::report);

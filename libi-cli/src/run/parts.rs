@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use clap::Parser;
 use libi::{Distribution, HostList};
 
-use super::{RunArgs, parse_hosts, placement, words};
+use super::{RunArgs, placement, words};
+use crate::launch::parse_hosts;
 use crate::output::CliError;
 
 /// What separates programs.

@@ -21,7 +21,7 @@ pub(super) fn placed(
 }
 
 /// As many processes on every host, whatever the counts in the list.
-pub(super) fn per_host(hosts: &HostList, count: NonZeroU32) -> Result<HostList, CliError> {
+pub(crate) fn per_host(hosts: &HostList, count: NonZeroU32) -> Result<HostList, CliError> {
     with_counts(hosts, hosts.iter().map(|_| count.get()))
 }
 

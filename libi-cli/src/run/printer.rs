@@ -20,13 +20,17 @@ use super::folded::FoldedText;
 
 /// How output is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     Raw,
     /// Behind the rank.
     Tagged,
     /// Behind host and rank.
     Labelled,
     Folded,
+    /// Behind the host, where each has one process.
+    ByHost,
+    /// The same, folded.
+    FoldedByHost,
 }
 
 /// The longest line that is kept until it is complete.
@@ -34,7 +38,7 @@ const LONGEST_LINE: usize = 64 << 10;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Printer {
+pub(crate) struct Printer {
     style: Style,
     /// Standard output holds something else.
     to_stderr: bool,
@@ -45,20 +49,24 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub(super) fn new(style: Style, to_stderr: bool) -> Self {
+    pub(crate) fn new(style: Style, to_stderr: bool) -> Self {
         Self { style, to_stderr, lines: BTreeMap::new(), folded: FoldedText::default() }
     }
 
     /// A rank of this session has printed.
-    pub(super) fn print(
+    pub(crate) fn print(
         &mut self,
         session: &Session,
         rank: Rank,
         stream: Stream,
         bytes: &[u8],
     ) -> io::Result<()> {
-        match self.style {
-            Style::Raw => self.write(stream, bytes),
+        match (self.style, stream) {
+            (Style::Raw, _) => self.write(stream, bytes),
+            (Style::FoldedByHost, Stream::Out) => {
+                self.folded.add(&one(rank), bytes);
+                Ok(())
+            }
             _ => {
                 let line = self.lines.entry((rank.0, stream == Stream::Err)).or_default();
                 line.extend_from_slice(bytes);
@@ -92,7 +100,7 @@ impl Printer {
     }
 
     /// The session is over: prints what is left.
-    pub(super) fn finish(&mut self, session: &Session) -> io::Result<()> {
+    pub(crate) fn finish(&mut self, session: &Session) -> io::Result<()> {
         for ((rank, is_err), line) in std::mem::take(&mut self.lines) {
             let stream = if is_err { Stream::Err } else { Stream::Out };
             if !line.is_empty() {
@@ -103,7 +111,11 @@ impl Printer {
             if text.last().is_some_and(|last| *last != b'\n') {
                 text.push(b'\n');
             }
-            let head = format!("---- {ranks} on {}\n", hosts_of(session, &ranks));
+            let hosts = hosts_of(session, &ranks);
+            let head = match self.style {
+                Style::FoldedByHost => format!("---- {hosts}\n"),
+                _ => format!("---- {ranks} on {hosts}\n"),
+            };
             self.write(Stream::Out, &[head.as_bytes(), &text].concat())?;
         }
         Ok(())
@@ -118,6 +130,7 @@ impl Printer {
     ) -> io::Result<()> {
         let label = match self.style {
             Style::Tagged => format!("[{}] ", numbers(ranks)),
+            Style::ByHost | Style::FoldedByHost => format!("{}: ", hosts_of(session, ranks)),
             _ => match ranks.lowest().filter(|_| ranks.len() == 1) {
                 Some(rank) => format!("[{}:{}] ", host_of(session, rank), rank.0),
                 None => format!("[{}:{}] ", hosts_of(session, ranks), numbers(ranks)),

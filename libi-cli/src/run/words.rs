@@ -4,7 +4,7 @@
 //! would read `-np 4` as `-n p`.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::{ArgAction, Command};
@@ -21,10 +21,14 @@ const OTHER_NAMES: [(&str, &str); 8] = [
     ("-wd", "--directory"),
 ];
 
-/// Replaces other names of options of `libi run` in a command line, up to the program.
+/// The subcommands whose options have other names.
+const LAUNCHING: [&str; 2] = ["run", "shell"];
+
+/// Replaces other names of options of `libi run` and `libi shell` in a command line, up to the program.
 pub(crate) fn replace_other_names(words: Vec<OsString>, command_line: &Command) -> Vec<OsString> {
-    let Some(run) = command_line.find_subcommand("run").filter(|_| is_run(&words)) else { return words };
-    let with_value = options_with_value(run);
+    let launches = words.get(1).and_then(|word| word.to_str()).filter(|name| LAUNCHING.contains(name));
+    let Some(launching) = launches.and_then(|name| command_line.find_subcommand(name)) else { return words };
+    let with_value = options_with_value(launching);
     let (mut replaced, mut is_value, mut is_over) = (Vec::with_capacity(words.len()), false, false);
     for (place, word) in words.into_iter().enumerate() {
         let is_option = place >= 2 && !is_over && !is_value && word.as_bytes().first() == Some(&b'-');
@@ -35,10 +39,6 @@ pub(crate) fn replace_other_names(words: Vec<OsString>, command_line: &Command) 
         replaced.push(word);
     }
     replaced
-}
-
-fn is_run(words: &[OsString]) -> bool {
-    words.get(1).is_some_and(|word| word == OsStr::new("run"))
 }
 
 /// The options whose value is the next word.
@@ -57,6 +57,8 @@ fn options_with_value(run: &Command) -> BTreeSet<OsString> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     fn replaced(line: &str) -> String {
@@ -72,6 +74,7 @@ mod tests {
             ("libi run -hostfile f -ppn 2 ls -np 3", "libi run --hostfile f --per-host 2 ls -np 3"),
             ("libi run -w a,b -wdir /tmp -- -np", "libi run -w a,b --directory /tmp -- -np"),
             ("libi run --env -np -l tool", "libi run --env -np -l tool"),
+            ("libi shell -hostfile f -w a", "libi shell --hostfile f -w a"),
             ("libi hosts -np", "libi hosts -np"),
             ("libi run", "libi run"),
         ] {
