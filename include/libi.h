@@ -46,6 +46,9 @@ extern "C" {
 
 /* ---- Objects --------------------------------------------------------------------------------- */
 
+/** A command that runs in a session, or has ended. Any number of threads may use it. Since 0.1. */
+typedef struct libi_command libi_command;
+
 /**
  * Received bytes: one part, or one part for each rank in their order. They do not change, and
  * any number of threads may read them. They are independent of the object that received them.
@@ -275,6 +278,20 @@ typedef enum libi_log_level {
   LIBI_LOG_TRACE = 5
 } libi_log_level;
 
+/** How a process of a command has ended. Since 0.1. */
+typedef enum libi_outcome {
+  /** The event is another. */
+  LIBI_OUTCOME_NONE = 0,
+  /** It has exited: see exit. */
+  LIBI_OUTCOME_EXITED = 1,
+  /** It could not be started: see text. */
+  LIBI_OUTCOME_NOT_STARTED = 2,
+  /** Its host was lost, or the session has ended: see text. */
+  LIBI_OUTCOME_LOST = 3,
+  /** It had not ended when the time of the command was over, and was killed. */
+  LIBI_OUTCOME_TIMED_OUT = 4
+} libi_outcome;
+
 /**
  * Called for each log line: its level, its target (the part of the library, as "libi::launch")
  * and its text. The strings are valid until it returns.
@@ -341,6 +358,36 @@ libi_result libi_set_log(libi_log_level level, libi_log_callback callback, void 
  * uses its standard streams. Since 0.1.
  */
 void libi_agent_serve_if_asked(void);
+
+/** Frees a command, which goes on if it runs. NULL is allowed. Since 0.1. */
+void libi_command_free(libi_command *command);
+
+/**
+ * The number of a command, which its events have; the first of a session is 1. 0 for NULL.
+ * Since 0.1.
+ */
+uint64_t libi_command_number(const libi_command *command);
+
+/**
+ * Sends a signal to the processes of a command that have not ended, with their process groups: on
+ * as many hosts as count says, which hosts numbers as the layout does, or on all if hosts is NULL.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such signal. Since 0.1.
+ */
+libi_result libi_command_kill(libi_command *command,
+                              const uint32_t *hosts,
+                              size_t count,
+                              int signal);
+
+/**
+ * Waits until all processes of a command have ended or are lost with their hosts, and writes how
+ * many have not exited with 0; failures may be NULL. Output of the command has to be taken
+ * meanwhile, with libi_front_next_event().
+ *
+ * Returns LIBI_OK, LIBI_ERR_TIMED_OUT, or LIBI_ERR_ENDED if nothing is left of the session.
+ * Since 0.1.
+ */
+libi_result libi_command_wait(const libi_command *command, libi_timeout timeout, size_t *failures);
 
 /* ---- Host lists ------------------------------------------------------------------------------ */
 
@@ -764,6 +811,13 @@ libi_result libi_options_set_agent_file(libi_options *options, const char *file)
 libi_result libi_options_set_any_programs(libi_options *options, bool any_programs);
 
 /**
+ * Sets whether agents start no programs, for sessions in which only commands run, with
+ * libi_session_spawn(): the session is up when its agents are, and what the distributions say of
+ * programs has no meaning. It needs an agent. By default they start the members. Since 0.1.
+ */
+libi_result libi_options_set_no_programs(libi_options *options, bool no_programs);
+
+/**
  * Sets how processes are started on hosts, and resets all options of the backend. The default is
  * LIBI_BACKEND_AUTO. program is the path or name of the remote shell, which each launching host
  * looks up. NULL is the usual program; LIBI_BACKEND_SHELL has none; LIBI_BACKEND_AUTO and
@@ -1176,6 +1230,35 @@ libi_result libi_session_gather(libi_session *session, libi_data **data, libi_ti
 /** Starts libi_session_gather(). Since 0.1. */
 libi_result libi_session_start_gather(libi_session *session, libi_pending **pending);
 
+/**
+ * Runs the program of a distribution, with its arguments, variables and directory, on hosts of a
+ * session that is up and led by agents: libi_options_set_agent(). Nothing is launched. The hosts
+ * are those of the list, or all that are left if it is NULL; those of the distribution and its
+ * session have no meaning. On each host per_host processes run, at least one.
+ *
+ * Processes that have not ended after timeout milliseconds are killed; with -1 they have as much
+ * time as the session. Output and ends come as events: LIBI_EVENT_COMMAND_OUTPUT and those behind
+ * it. Any number of commands may run at the same time.
+ *
+ * Returns LIBI_OK with the command, to be freed with libi_command_free(); LIBI_ERR_STATE if the
+ * session has no agents, or is not up yet; LIBI_ERR_ARGUMENT if a host is not in the session or
+ * lost, or per_host is 0; or LIBI_ERR_ENDED. Since 0.1.
+ */
+libi_result libi_session_spawn(libi_session *session,
+                               const libi_distribution *program,
+                               const libi_hosts *hosts,
+                               uint16_t per_host,
+                               libi_timeout timeout,
+                               libi_command **command);
+
+/**
+ * The numbers of the hosts of a session that are up and not lost, which commands can run on:
+ * writes the lowest ones, as many as there is room for. hosts may be NULL if room is 0.
+ *
+ * Returns how many there are; 0 for NULL. Since 0.1.
+ */
+size_t libi_session_live_hosts(const libi_session *session, uint32_t *hosts, size_t room);
+
 /* ---- Layouts: where ranks run ---------------------------------------------------------------- */
 
 /** A layout as a whole. Since 0.1. */
@@ -1388,7 +1471,16 @@ typedef enum libi_event_kind {
    * Members have printed something, each the same: see libi_event_ranks(). It comes instead of
    * LIBI_EVENT_OUTPUT after libi_options_set_folded_output().
    */
-  LIBI_EVENT_FOLDED = 11
+  LIBI_EVENT_FOLDED = 11,
+  /** A process of a command has printed something. */
+  LIBI_EVENT_COMMAND_OUTPUT = 12,
+  /**
+   * A process of a command has ended, or its host is lost. All of its output came before, unless
+   * its host is lost or it is late.
+   */
+  LIBI_EVENT_COMMAND_ENDED = 13,
+  /** All processes of a command have ended: its last event. */
+  LIBI_EVENT_COMMAND_DONE = 14
 } libi_event_kind;
 
 /** The content of an event. Strings, bytes and the failure belong to the event. Since 0.1. */
@@ -1397,11 +1489,11 @@ typedef struct libi_event_info {
   libi_event_kind kind;
   /** The number of the session. */
   uint32_t session;
-  /** The rank that has printed, ended or detached; -1 for other events. */
+  /** The rank that has printed, ended or detached; -1 for other events, also of commands. */
   int64_t rank;
   /** The stream of output: 1 for standard output, 2 for standard error; 0 for other events. */
   int32_t stream;
-  /** How a member has ended; LIBI_EXIT_NONE for other events. */
+  /** How a member or a process of a command has ended; LIBI_EXIT_NONE for other events. */
   libi_exit exit;
   /** The status or signal for exit. */
   int32_t exit_value;
@@ -1409,14 +1501,23 @@ typedef struct libi_event_info {
   const void *bytes;
   /** The length of the output. */
   size_t length;
-  /** The number of the host that was lost; -1 for other events. */
+  /** The number of the host that was lost, or of a command's process; -1 for other events. */
   int64_t host;
-  /** The name of the host that was lost, or of the member that has ended; NULL for other events. */
+  /**
+   * The name of the host that was lost, or of the member that has ended, or of a command's
+   * process; NULL for other events.
+   */
   const char *host_name;
   /** Why the host was lost; NULL for other events. */
   const libi_failure *failure;
   /** The event as one line for people. */
   const char *text;
+  /** The number of the command; 0 for other events. */
+  uint64_t command;
+  /** The number of the process among those of the command on its host; 0 for other events. */
+  uint32_t process;
+  /** How a process of a command has ended. */
+  libi_outcome outcome;
 } libi_event_info;
 
 /** Frees an event. NULL is allowed. Since 0.1. */

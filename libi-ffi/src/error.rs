@@ -102,8 +102,9 @@ impl From<libi::Error> for CallError {
             E::TimedOut(_) => LIBI_ERR_TIMED_OUT,
             E::Plain(_) => LIBI_ERR_PLAIN,
             E::NoSignal(_) => LIBI_ERR_ARGUMENT,
-            E::NoInput => LIBI_ERR_STATE,
-            E::Closed => LIBI_ERR_ENDED,
+            E::NoInput | E::NoAgents | E::NotUp => LIBI_ERR_STATE,
+            E::NotInSession(_) => LIBI_ERR_ARGUMENT,
+            E::Closed | E::NoHostLeft => LIBI_ERR_ENDED,
             // What later versions add.
             _ => LIBI_ERR_SYSTEM,
         };

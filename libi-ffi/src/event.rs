@@ -5,7 +5,7 @@ use std::ptr::null;
 use std::sync::OnceLock;
 
 use libc::{c_char, c_void};
-use libi::{Event, Rank, Stream};
+use libi::{Event, ProcessOutcome, Rank, Stream};
 use libi_core::ranks::Ranks;
 use libi_core::time::Rounded;
 
@@ -40,7 +40,9 @@ pub(crate) fn give_event(event: Event) -> *mut libi_event {
             };
             (Some(c_string(name)), Some(OwnedPart::new(FailureView::new(failure, &text))))
         }
-        Event::Exited { host_name, .. } => (Some(c_string(host_name)), None),
+        Event::Exited { host_name, .. }
+        | Event::CommandOutput { host_name, .. }
+        | Event::CommandEnded { host_name, .. } => (Some(c_string(host_name)), None),
         _ => (None, None),
     };
     give(EventView { event, host_name, failure, text: OnceLock::new() })
@@ -77,6 +79,29 @@ pub enum libi_event_kind {
     /// Members have printed something, each the same: see libi_event_ranks(). It comes instead of
     /// LIBI_EVENT_OUTPUT after libi_options_set_folded_output().
     LIBI_EVENT_FOLDED = 11,
+    /// A process of a command has printed something.
+    LIBI_EVENT_COMMAND_OUTPUT = 12,
+    /// A process of a command has ended, or its host is lost. All of its output came before, unless
+    /// its host is lost or it is late.
+    LIBI_EVENT_COMMAND_ENDED = 13,
+    /// All processes of a command have ended: its last event.
+    LIBI_EVENT_COMMAND_DONE = 14,
+}
+
+/// How a process of a command has ended. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum libi_outcome {
+    /// The event is another.
+    LIBI_OUTCOME_NONE = 0,
+    /// It has exited: see exit.
+    LIBI_OUTCOME_EXITED = 1,
+    /// It could not be started: see text.
+    LIBI_OUTCOME_NOT_STARTED = 2,
+    /// Its host was lost, or the session has ended: see text.
+    LIBI_OUTCOME_LOST = 3,
+    /// It had not ended when the time of the command was over, and was killed.
+    LIBI_OUTCOME_TIMED_OUT = 4,
 }
 
 /// The content of an event. Strings, bytes and the failure belong to the event. Since 0.1.
@@ -87,11 +112,11 @@ pub struct libi_event_info {
     pub kind: libi_event_kind,
     /// The number of the session.
     pub session: u32,
-    /// The rank that has printed, ended or detached; -1 for other events.
+    /// The rank that has printed, ended or detached; -1 for other events, also of commands.
     pub rank: i64,
     /// The stream of output: 1 for standard output, 2 for standard error; 0 for other events.
     pub stream: i32,
-    /// How a member has ended; LIBI_EXIT_NONE for other events.
+    /// How a member or a process of a command has ended; LIBI_EXIT_NONE for other events.
     pub exit: libi_exit,
     /// The status or signal for exit.
     pub exit_value: i32,
@@ -99,14 +124,21 @@ pub struct libi_event_info {
     pub bytes: *const c_void,
     /// The length of the output.
     pub length: usize,
-    /// The number of the host that was lost; -1 for other events.
+    /// The number of the host that was lost, or of a command's process; -1 for other events.
     pub host: i64,
-    /// The name of the host that was lost, or of the member that has ended; NULL for other events.
+    /// The name of the host that was lost, or of the member that has ended, or of a command's
+    /// process; NULL for other events.
     pub host_name: *const c_char,
     /// Why the host was lost; NULL for other events.
     pub failure: *const libi_failure,
     /// The event as one line for people.
     pub text: *const c_char,
+    /// The number of the command; 0 for other events.
+    pub command: u64,
+    /// The number of the process among those of the command on its host; 0 for other events.
+    pub process: u32,
+    /// How a process of a command has ended.
+    pub outcome: libi_outcome,
 }
 
 impl EventView {
@@ -124,6 +156,9 @@ impl EventView {
             host_name: self.host_name.as_ref().map_or(null(), |name| name.as_ptr()),
             failure: self.failure.as_ref().map_or(null(), OwnedPart::as_ptr),
             text: self.text.get_or_init(|| c_string(&self.event.to_string())).as_ptr(),
+            command: 0,
+            process: 0,
+            outcome: libi_outcome::LIBI_OUTCOME_NONE,
         };
         info.kind = match &self.event {
             Event::Up { .. } => libi_event_kind::LIBI_EVENT_UP,
@@ -152,6 +187,24 @@ impl EventView {
                 info.host = i64::from(host.0);
                 libi_event_kind::LIBI_EVENT_LOST
             }
+            Event::CommandOutput { command, host, index, stream, bytes, .. } => {
+                (info.command, info.process, info.host) = (command.0, *index, i64::from(host.0));
+                info.stream = if *stream == Stream::Out { 1 } else { 2 };
+                (info.bytes, info.length) = (bytes.as_ptr().cast(), bytes.len());
+                libi_event_kind::LIBI_EVENT_COMMAND_OUTPUT
+            }
+            Event::CommandEnded { command, host, index, outcome, .. } => {
+                (info.command, info.process, info.host) = (command.0, *index, i64::from(host.0));
+                info.outcome = outcome_of(outcome);
+                if let ProcessOutcome::Exited(how) = outcome {
+                    (info.exit, info.exit_value) = exit(Some(*how));
+                }
+                libi_event_kind::LIBI_EVENT_COMMAND_ENDED
+            }
+            Event::CommandDone { command, .. } => {
+                info.command = command.0;
+                libi_event_kind::LIBI_EVENT_COMMAND_DONE
+            }
             Event::Done { .. } => libi_event_kind::LIBI_EVENT_DONE,
             Event::OutputFailed { .. } => libi_event_kind::LIBI_EVENT_OUTPUT_FAILED,
             Event::Waiting { .. } => libi_event_kind::LIBI_EVENT_WAITING,
@@ -159,6 +212,16 @@ impl EventView {
             _ => libi_event_kind::LIBI_EVENT_OTHER,
         };
         info
+    }
+}
+
+fn outcome_of(outcome: &ProcessOutcome) -> libi_outcome {
+    match outcome {
+        ProcessOutcome::Exited(_) => libi_outcome::LIBI_OUTCOME_EXITED,
+        ProcessOutcome::NotStarted(_) => libi_outcome::LIBI_OUTCOME_NOT_STARTED,
+        ProcessOutcome::TimedOut => libi_outcome::LIBI_OUTCOME_TIMED_OUT,
+        // What later versions add is no known end either.
+        _ => libi_outcome::LIBI_OUTCOME_LOST,
     }
 }
 

@@ -111,6 +111,8 @@ mod front;
 
 mod session;
 
+mod command;
+
 mod layout;
 
 mod event;

@@ -435,7 +435,10 @@ pub unsafe extern "C" fn libi_session_start_gather(
 
 /// # Safety
 /// As of [`with`].
-unsafe fn on(session: *const libi_session, body: impl FnOnce(&Session) -> CallResult) -> libi_result {
+pub(crate) unsafe fn on(
+    session: *const libi_session,
+    body: impl FnOnce(&Session) -> CallResult,
+) -> libi_result {
     // SAFETY: as for this function.
     unsafe { with(session, |own| body(own.get()?)) }
 }

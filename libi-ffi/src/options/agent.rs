@@ -76,6 +76,23 @@ pub unsafe extern "C" fn libi_options_set_any_programs(
     }
 }
 
+/// Sets whether agents start no programs, for sessions in which only commands run, with
+/// libi_session_spawn(): the session is up when its agents are, and what the distributions say of
+/// programs has no meaning. It needs an agent. By default they start the members. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_no_programs(
+    options: *mut libi_options,
+    no_programs: bool,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            options.programs = if no_programs { Programs::None } else { Programs::Linked };
+            Ok(())
+        })
+    }
+}
+
 /// # Safety
 /// The pointer is that of a C string.
 unsafe fn agent(program: *const c_char) -> CallResult<Agent> {

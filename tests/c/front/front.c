@@ -22,6 +22,7 @@ static int descriptors(void)
 int main(int argc, char **argv)
 {
   int before = descriptors();
+  libi_agent_serve_if_asked(); /* this program leads the hosts of commands.c */
   CHECK(argc == 4);
   member_program = argv[1];
   shell = argv[2];
@@ -41,6 +42,7 @@ int main(int argc, char **argv)
   loop(LIBI_PROGRESS_MANUAL, 0);
   loop(LIBI_PROGRESS_THREAD, 1);
   loop(LIBI_PROGRESS_MANUAL, 1);
+  commands();
   misuse();
   CHECK(descriptors() == before);
   puts("front: all as it should be");

@@ -22,6 +22,9 @@ void output_elsewhere(void);
 void folded_output(void);
 void loop(libi_progress progress, int ends_from_within);
 
+/* Commands in a session of agents: commands.c */
+void commands(void);
+
 /* What a program does wrong: misuse.c */
 void misuse(void);
 
