@@ -17,7 +17,7 @@ use libi_core::wire::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "control",
     "data",
     "data-more",
@@ -26,6 +26,7 @@ const FILES: [&str; 10] = [
     "hello",
     "preamble",
     "preamble-range",
+    "staged",
     "stdio",
     "ticket",
 ];
@@ -73,6 +74,7 @@ fn frames_of_raw_bytes_keep_their_bytes() {
     expect_frame("stdio", Kind::Stdio, Flags::NONE, 2, b"out\n\xff");
     expect_frame("data", Kind::Data, Flags::NONE, 0x0102, b"last");
     expect_frame("data-more", Kind::Data, Flags::MORE, 0xfffe, &[0x5a; 300]);
+    expect_frame("staged", Kind::Staged, Flags::NONE, 0, b"\x03\x02\x01\0\0\0\0\0abc");
 }
 
 #[test]

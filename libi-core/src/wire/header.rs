@@ -152,7 +152,7 @@ impl Header {
 #[non_exhaustive]
 pub enum FrameError {
     /// The kind is unknown.
-    #[error("frame of unknown kind {seen}; known are {} to {}", Kind::Ticket.number(), Kind::Goodbye.number())]
+    #[error("frame of unknown kind {seen}; known are {} to {}", Kind::Ticket.number(), Kind::Staged.number())]
     UnknownKind {
         /// The byte where the kind should be.
         seen: u8,
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn an_error_names_what_was_seen_and_what_was_allowed() {
         let told = |bytes| Header::decode(&bytes, &LIMITS).unwrap_err().to_string();
-        assert_eq!(told(bytes(0, 9, 0, 0)), "frame of unknown kind 9; known are 1 to 7");
+        assert_eq!(told(bytes(0, 9, 0, 0)), "frame of unknown kind 9; known are 1 to 8");
         assert_eq!(told(bytes(0, 5, 3, 0)), "data frame with flags 0b00000011; allowed are 0b00000001");
         assert_eq!(told(bytes(0, 2, 0, 7)), "hello frame on channel 7; allowed is 0 only");
         assert_eq!(told(bytes(51, 3, 0, 0)), "control frame of 51 bytes; allowed are 50");

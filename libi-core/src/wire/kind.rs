@@ -24,6 +24,8 @@ pub enum Kind {
     Heartbeat = 6,
     /// The last frame in this direction: an end of the stream after it is no error. Empty.
     Goodbye = 7,
+    /// Bytes of staged files, behind their place among all bytes of these. Raw.
+    Staged = 8,
 }
 
 /// What the payload of a frame is.
@@ -39,8 +41,16 @@ pub enum Content {
 
 impl Kind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Self; 7] =
-        [Self::Ticket, Self::Hello, Self::Control, Self::Stdio, Self::Data, Self::Heartbeat, Self::Goodbye];
+    pub const ALL: [Self; 8] = [
+        Self::Ticket,
+        Self::Hello,
+        Self::Control,
+        Self::Stdio,
+        Self::Data,
+        Self::Heartbeat,
+        Self::Goodbye,
+        Self::Staged,
+    ];
 
     /// The number on the wire.
     #[must_use]
@@ -59,6 +69,7 @@ impl Kind {
             5 => Self::Data,
             6 => Self::Heartbeat,
             7 => Self::Goodbye,
+            8 => Self::Staged,
             _ => return None,
         })
     }
@@ -68,7 +79,7 @@ impl Kind {
     pub const fn content(self) -> Content {
         match self {
             Self::Ticket | Self::Hello | Self::Control => Content::Message,
-            Self::Stdio | Self::Data => Content::Bytes,
+            Self::Stdio | Self::Data | Self::Staged => Content::Bytes,
             Self::Heartbeat | Self::Goodbye => Content::Nothing,
         }
     }
@@ -99,6 +110,7 @@ impl fmt::Display for Kind {
             Self::Data => "data",
             Self::Heartbeat => "heartbeat",
             Self::Goodbye => "goodbye",
+            Self::Staged => "staged",
         })
     }
 }

@@ -103,10 +103,21 @@ impl<P: AsRef<[u8]>, A> FrameWriter<P, A> {
     /// size limit is dropped.
     pub fn queue_frame(&mut self, payload: Vec<P>, attachment: Option<A>) {
         let length = payload.iter().map(|piece| piece.as_ref().len()).sum();
-        let Ok(header) = Header::session_data(length) else { return };
+        if let Ok(header) = Header::session_data(length) {
+            self.queue_behind(header, payload, attachment);
+        }
+    }
+
+    /// Queues the frame of this header, whose payload this is, behind all messages and in order with
+    /// other frames.
+    pub fn queue_bulk(&mut self, header: Header, payload: P) {
+        self.queue_behind(header, [payload].into(), None);
+    }
+
+    fn queue_behind(&mut self, header: Header, payload: Vec<P>, attachment: Option<A>) {
         let place = self.written_pieces + self.pieces.len();
         self.attachments.extend(attachment.map(|attachment| (place, attachment)));
-        self.lengths.push_back(Header::LEN + length);
+        self.lengths.push_back(Header::LEN + header.length());
         self.pieces.push_back(Piece::Header(header.encode()));
         let payload = payload.into_iter().filter(|piece| !piece.as_ref().is_empty());
         self.pieces.extend(payload.map(Piece::Payload));
