@@ -907,6 +907,34 @@ libi_result libi_options_add_ssh_option(libi_options *options,
  */
 libi_result libi_options_set_ssh_connect_timeout(libi_options *options, libi_timeout timeout);
 
+/**
+ * Adds a file that every host gets before its programs are started, which needs an agent: it is
+ * put under its base name into a private directory, which LIBI_STAGE names, and which is removed
+ * when the session ends. A program that is this file is run from there. It is read now. NULL: no
+ * files are staged any more.
+ *
+ * Returns LIBI_OK; LIBI_ERR_ARGUMENT if it cannot be read, or if another file has its name.
+ * Since 0.1.
+ */
+libi_result libi_options_stage(libi_options *options, const char *file);
+
+/**
+ * Adds the shared libraries of all executables that are staged, as the dynamic linker of this
+ * machine finds them, without those of the C library. Programs get the directory in front of
+ * LD_LIBRARY_PATH.
+ *
+ * Returns LIBI_OK; LIBI_ERR_STATE if no file is staged; LIBI_ERR_ARGUMENT if a library is not
+ * found. Since 0.1.
+ */
+libi_result libi_options_stage_libraries(libi_options *options);
+
+/**
+ * Leaves staged files on the hosts when the session ends.
+ *
+ * Returns LIBI_OK; LIBI_ERR_STATE if no file is staged. Since 0.1.
+ */
+libi_result libi_options_keep_staged(libi_options *options);
+
 /* ---- The front end --------------------------------------------------------------------------- */
 
 /** Which thread does the library's work. Since 0.1. */
@@ -1402,7 +1430,12 @@ typedef enum libi_cause {
   /** The process that was to start many hosts ended before this host had arrived. */
   LIBI_CAUSE_STARTER_EXITED = 16,
   /** Its start did not get resources in time, as from a full cluster. */
-  LIBI_CAUSE_NOT_SCHEDULED = 17
+  LIBI_CAUSE_NOT_SCHEDULED = 17,
+  /**
+   * The staged files could not be written there, were not those that were sent, or did not arrive
+   * in time.
+   */
+  LIBI_CAUSE_NOT_STAGED = 18
 } libi_cause;
 
 /** The content of a failure. Strings belong to the failure. Since 0.1. */
@@ -1480,7 +1513,9 @@ typedef enum libi_event_kind {
    */
   LIBI_EVENT_COMMAND_ENDED = 13,
   /** All processes of a command have ended: its last event. */
-  LIBI_EVENT_COMMAND_DONE = 14
+  LIBI_EVENT_COMMAND_DONE = 14,
+  /** Staged files are on their way to the hosts: see text. */
+  LIBI_EVENT_STAGING = 15
 } libi_event_kind;
 
 /** The content of an event. Strings, bytes and the failure belong to the event. Since 0.1. */

@@ -84,6 +84,7 @@ pub use libi_launch::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 pub use libi_launch::machine::{CommandId, LinkPolicy, Policy, Replacement, Rules, Stream};
 pub use libi_launch::options::*;
 pub use libi_launch::shell_error::ShellError;
+pub use libi_launch::staging::{STAGE_ENV, StagedFile, Staging, StagingError};
 pub use libi_trace::{HostLine, Prediction, Timeline};
 pub use member::{InitError, Member, MemberError, MemberOptions};
 pub use talk::{Number, Pending};

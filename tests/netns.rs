@@ -14,6 +14,8 @@ mod flat;
 mod links;
 #[path = "netns/relays.rs"]
 mod relays;
+#[path = "netns/staging.rs"]
+mod staging;
 #[path = "netns/talking.rs"]
 mod talking;
 #[path = "netns/wire.rs"]

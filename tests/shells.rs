@@ -31,5 +31,7 @@ mod programs;
 mod relays;
 #[path = "shells/scene.rs"]
 mod scene;
+#[path = "shells/staging.rs"]
+mod staging;
 #[path = "shells/starters.rs"]
 mod starters;

@@ -86,6 +86,8 @@ pub enum libi_event_kind {
     LIBI_EVENT_COMMAND_ENDED = 13,
     /// All processes of a command have ended: its last event.
     LIBI_EVENT_COMMAND_DONE = 14,
+    /// Staged files are on their way to the hosts: see text.
+    LIBI_EVENT_STAGING = 15,
 }
 
 /// How a process of a command has ended. Since 0.1.
@@ -209,6 +211,7 @@ impl EventView {
             Event::OutputFailed { .. } => libi_event_kind::LIBI_EVENT_OUTPUT_FAILED,
             Event::Waiting { .. } => libi_event_kind::LIBI_EVENT_WAITING,
             Event::Revoked { .. } => libi_event_kind::LIBI_EVENT_REVOKED,
+            Event::Staging { .. } => libi_event_kind::LIBI_EVENT_STAGING,
             _ => libi_event_kind::LIBI_EVENT_OTHER,
         };
         info

@@ -97,6 +97,9 @@ pub enum libi_cause {
     LIBI_CAUSE_STARTER_EXITED = 16,
     /// Its start did not get resources in time, as from a full cluster.
     LIBI_CAUSE_NOT_SCHEDULED = 17,
+    /// The staged files could not be written there, were not those that were sent, or did not arrive
+    /// in time.
+    LIBI_CAUSE_NOT_STAGED = 18,
 }
 
 /// How a process has ended. Since 0.1.
@@ -171,6 +174,7 @@ fn cause(cause: &Cause) -> libi_cause {
         Cause::SettleElapsed => libi_cause::LIBI_CAUSE_SETTLE_ELAPSED,
         Cause::MasterFailed(_) => libi_cause::LIBI_CAUSE_MASTER_FAILED,
         Cause::LaunchFailed(_) => libi_cause::LIBI_CAUSE_LAUNCH_FAILED,
+        Cause::NotStaged(_) => libi_cause::LIBI_CAUSE_NOT_STAGED,
         Cause::NotScheduled => libi_cause::LIBI_CAUSE_NOT_SCHEDULED,
         Cause::StarterExited(_) => libi_cause::LIBI_CAUSE_STARTER_EXITED,
     }

@@ -2,6 +2,7 @@
 
 mod agent;
 mod backend;
+mod stage;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -70,6 +70,9 @@ pub enum Cause {
     /// The launching process has no processes, file descriptors or memory left to start it, as the
     /// operating system says. Another launcher may succeed.
     OutOfResources(String),
+    /// The files that the host was to get could not be written there, were not those that were sent,
+    /// or did not arrive in time.
+    NotStaged(String),
     /// The started process ended.
     Exited(Exit),
     /// The process that was to start many hosts ended in this way before this host had arrived.
@@ -119,6 +122,7 @@ impl fmt::Display for Cause {
         match self {
             Self::NotStarted(why) => write!(f, "cannot be started: {why}"),
             Self::OutOfResources(why) => write!(f, "launcher out of resources: {why}"),
+            Self::NotStaged(why) => write!(f, "cannot stage files: {why}"),
             Self::Exited(exit) => exit.fmt(f),
             Self::StarterExited(exit) => write!(f, "did not arrive before its starter {exit}"),
             Self::Closed => f.write_str("closed the link"),
@@ -276,7 +280,7 @@ impl Failure {
             Cause::OutOfResources(_) | Cause::Closed | Cause::TimedOut => true,
             Cause::HeartbeatLost | Cause::LauncherLost(_) | Cause::StarterExited(_) => true,
             Cause::NotStarted(_) | Cause::Protocol(_) | Cause::Version(_) | Cause::WrongTicket => false,
-            Cause::Unreachable | Cause::NotScheduled => false,
+            Cause::Unreachable | Cause::NotScheduled | Cause::NotStaged(_) => false,
             Cause::Cancelled | Cause::SettleElapsed | Cause::MasterFailed(_) | Cause::LaunchFailed(_) => {
                 false
             }

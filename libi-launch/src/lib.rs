@@ -12,6 +12,7 @@
 //! - [`shell_error`]: what a remote shell's output says about its failure.
 //! - [`transcript`]: what `ssh -v` says about a login.
 //! - [`delivery`]: sending the agent to hosts that lack it.
+//! - [`staging`]: files of the user that every host gets before its programs are started.
 //! - [`exit_trailer`]: a host's report of its program's exit status.
 //!
 //! This crate and `libi-comm` do not depend on each other; the crate `libi` combines them.
@@ -27,4 +28,5 @@ pub mod options;
 pub mod process;
 pub mod quote;
 pub mod shell_error;
+pub mod staging;
 pub mod transcript;

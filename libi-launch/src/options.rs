@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, LaunchMethod, Local};
 use crate::machine::{LinkPolicy, Policy, Rules};
+use crate::staging::Staging;
 
 pub use agent::{AGENT_ENV, Agent, Programs};
 pub use limits::{MemberLimits, ProcessLimits};
@@ -68,6 +69,9 @@ pub struct LaunchOptions {
     pub agent: Option<Agent>,
     /// Which programs the members run: by default programs that join the session.
     pub programs: Programs,
+    /// Files that every host gets before its programs are started. It needs an
+    /// [`agent`](field@Self::agent).
+    pub stage: Option<Staging>,
     /// The time after which the launch is over in any case: up, or given up.
     #[serde(skip)]
     pub deadline: Duration,
@@ -200,6 +204,7 @@ impl Default for LaunchOptions {
             backend: None,
             agent: None,
             programs: Programs::default(),
+            stage: None,
             policy: Policy::All,
             settle: None,
             deadline: Duration::from_secs(120),
@@ -322,6 +327,13 @@ impl LaunchOptions {
     #[must_use]
     pub fn agent(mut self, agent: Agent) -> Self {
         self.agent = Some(agent);
+        self
+    }
+
+    /// Sets the files to [`stage`](field@Self::stage).
+    #[must_use]
+    pub fn stage(mut self, files: Staging) -> Self {
+        self.stage = Some(files);
         self
     }
 

@@ -2,9 +2,9 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use libi_comm::Frame;
 use libi_comm::memory::SealedRegion;
-use libi_core::wire::LinkInput;
+use libi_comm::{Bytes, Frame};
+use libi_core::wire::{Header, LinkInput};
 use libi_launch::exit_trailer::ExitTrailer;
 use libi_launch::machine::Stream as StdStream;
 use libi_launch::process::Child;
@@ -97,6 +97,13 @@ impl LinkIo {
         match &mut self.held {
             Some(held) => held.push((frame, lent)),
             None => self.active_queue().queue_frame(frame.0, lent),
+        }
+    }
+
+    /// Queues a frame that may wait behind all messages.
+    pub(super) fn queue_bulk(&mut self, header: Header, payload: Bytes) {
+        if !self.closed && !self.has_exited() {
+            self.active_queue().queue_bulk(header, payload);
         }
     }
 

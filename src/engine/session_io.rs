@@ -25,6 +25,7 @@ use super::targets::{FdRole, Target, Targets};
 use super::{ParentChannel, Turn};
 use bulk::ArrivingPeer;
 use input::Input;
+use staging::StageStore;
 pub(crate) use starting::{inherited, inherited_by_members};
 
 mod bulk;
@@ -34,6 +35,7 @@ mod group_io;
 mod input;
 mod reading;
 mod receiving;
+mod staging;
 mod starting;
 #[cfg(test)]
 mod tests;
@@ -78,6 +80,8 @@ pub(crate) struct SessionIo {
     fd_budget: FdBudget,
     /// The agent that hosts get that lack it, once one has asked for it.
     agent_file: Option<Arc<[u8]>>,
+    /// Files of the user that hosts get, once this process has read or written some of them.
+    staged: Option<StageStore>,
     /// The bulk start that has brought up this process, and its key, until this one accepts
     /// others of that start.
     own_start: Option<(StartId, LinkKey)>,
@@ -111,6 +115,7 @@ impl SessionIo {
             here: HostList::new(),
             fd_budget: FdBudget::default(),
             agent_file: None,
+            staged: None,
             own_start: None,
             lasting_thread,
             buffer: vec![0; 64 << 10],
@@ -349,6 +354,8 @@ impl SessionIo {
             link_io.close_all(registry, targets);
         }
         self.links.clear();
+        // Nothing runs any more that needs them.
+        self.staged = None;
         released
     }
 }

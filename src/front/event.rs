@@ -36,6 +36,20 @@ pub enum Event {
         /// What the resource manager says.
         reason: String,
     },
+    /// Files are on their way to the hosts, as [`LaunchOptions::stage`](super::LaunchOptions::stage)
+    /// demands. Reported now and then until all hosts have them; a later event of this kind takes the
+    /// place of one that was not taken.
+    #[non_exhaustive]
+    Staging {
+        /// The session.
+        session: SessionId,
+        /// How many bytes have arrived at the hosts that the front end has launched itself.
+        sent: u64,
+        /// How many these are to get. They pass them on to all others.
+        of: u64,
+        /// How many hosts have all files, and have joined.
+        hosts: u32,
+    },
     /// The session is up, and its [report](super::Session::report) is available.
     #[non_exhaustive]
     Up {
@@ -183,6 +197,7 @@ impl Event {
         match self {
             Self::Waiting { session, .. }
             | Self::Revoked { session, .. }
+            | Self::Staging { session, .. }
             | Self::Up { session }
             | Self::GivenUp { session }
             | Self::Output { session, .. }
@@ -204,6 +219,9 @@ impl fmt::Display for Event {
         match self {
             Self::Waiting { reason, .. } => write!(f, "waiting for resources: {reason}"),
             Self::Revoked { reason, .. } => write!(f, "revoked: {reason}"),
+            Self::Staging { sent, of, hosts, .. } => {
+                write!(f, "staging: {sent} of {of} bytes sent, {hosts} hosts complete")
+            }
             Self::Up { session } => write!(f, "{session} is up"),
             Self::GivenUp { session } => write!(f, "{session} was given up"),
             Self::Output { rank, stream, bytes, .. } => {

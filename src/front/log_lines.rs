@@ -51,6 +51,7 @@ impl LogLines {
         let session = event.session();
         match event {
             Event::Output { .. } | Event::Folded { .. } | Event::CommandOutput { .. } => {}
+            Event::Staging { .. } => self.add(Level::Debug, LAUNCH, || format!("{session}: {event}")),
             Event::Waiting { .. } => self.add(Level::Info, LAUNCH, || format!("{session}: {event}")),
             Event::Up { .. } | Event::GivenUp { .. } => self.add(Level::Info, LAUNCH, || {
                 let report = status.report.as_ref().map(ToString::to_string).unwrap_or_default();

@@ -83,6 +83,9 @@ pub enum Error {
          LaunchOptions::allow_plain (--allow-plain)"
     )]
     Plain(String),
+    /// Files are to be staged, and there is no agent that could receive them: an error of the caller.
+    #[error("staged files need an agent on each host (LaunchOptions::agent)")]
+    NoAgent,
     /// The signal number is invalid.
     #[error("invalid signal number {0}; expected 1 to 64")]
     NoSignal(i32),
@@ -246,7 +249,14 @@ impl FrontEnd {
         if backend.is_plaintext() && !options.allow_plain {
             return Err(Error::Plain(backend.to_string()));
         }
-        let programs: Vec<Program> = distributions.iter().map(program).collect();
+        if options.stage.is_some() && options.agent.is_none() {
+            return Err(Error::NoAgent);
+        }
+        let named = |program: Program| match &options.stage {
+            Some(files) => files.named(program),
+            None => program,
+        };
+        let programs: Vec<Program> = distributions.iter().map(program).map(named).collect();
         let choice = (&backend, &reason);
         layouts.into_iter().map(|layout| self.start_one(layout, &programs, choice, &options)).collect()
     }

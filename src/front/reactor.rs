@@ -271,6 +271,15 @@ impl EngineSink for FrontSink {
                 events.push_back((number, Event::CommandDone { session, command }));
             }
             Notice::Waiting(reason) => events.push_back((number, Event::Waiting { session, reason })),
+            Notice::Staging { sent, of } => {
+                let (hosts, ..) = node.progress();
+                let event = Event::Staging { session, sent, of, hosts };
+                match events.back_mut() {
+                    // One that was not taken is out of date.
+                    Some((last, before @ Event::Staging { .. })) if *last == number => *before = event,
+                    _ => events.push_back((number, event)),
+                }
+            }
             Notice::Revoked(reason) => events.push_back((number, Event::Revoked { session, reason })),
             Notice::Up | Notice::GivenUp => {
                 let up = notice == Notice::Up;

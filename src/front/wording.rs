@@ -127,9 +127,8 @@ pub(super) fn plain_cause(failure: &Failure, lost_launcher: impl FnOnce(HostInde
         }
         // A host that is up is lost without being in the middle of anything.
         (cause, Phase::Waiting | Phase::Joined) => cause.to_string(),
-        (cause @ (Cause::NotStarted(_) | Cause::OutOfResources(_) | Cause::StarterExited(_)), _) => {
-            cause.to_string()
-        }
+        (cause @ (Cause::NotStarted(_) | Cause::OutOfResources(_)), _) => cause.to_string(),
+        (cause @ (Cause::StarterExited(_) | Cause::NotStaged(_)), _) => cause.to_string(),
         (Cause::Cancelled | Cause::SettleElapsed, phase) => format!("{}, still {phase}", failure.cause),
         (cause, phase) => format!("{cause} while {phase}"),
     }

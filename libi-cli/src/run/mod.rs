@@ -6,6 +6,7 @@ mod monitor;
 mod parts;
 pub(crate) mod placement;
 pub(crate) mod printer;
+mod stage;
 pub(crate) mod words;
 
 use std::ffi::OsString;
@@ -69,6 +70,21 @@ pub(crate) struct RunArgs {
     /// current value. May be given several times
     #[arg(short = 'x', long, value_name = "NAME[=VALUE]")]
     env: Vec<OsString>,
+    /// Put a file on every host before programs are started, in a private
+    /// directory that LIBI_STAGE names; one that is the program is run from
+    /// there. Removed at the end. May be given several times
+    #[arg(long, value_name = "FILE")]
+    stage: Vec<PathBuf>,
+    /// Stage the program itself, of each `:` part
+    #[arg(long)]
+    stage_program: bool,
+    /// Stage the shared libraries of staged executables as well, without those
+    /// of the C library; without other files, of the program and the program
+    #[arg(long)]
+    stage_libraries: bool,
+    /// Leave staged files on the hosts at the end
+    #[arg(long)]
+    keep_staged: bool,
     /// Terminate the session if it has not ended after this time
     #[arg(long, value_name = "DURATION", value_parser = units::duration)]
     time_limit: Option<Duration>,
@@ -120,6 +136,10 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
             None => Output::Events,
         })
         .programs(Programs::Any);
+    let options = match stage::staging(arguments)? {
+        Some(files) => options.stage(files),
+        None => options,
+    };
     if let Some(directory) = &arguments.output {
         check_output(directory)?;
     }

@@ -20,6 +20,8 @@ const KILL_GRACE: Duration = Duration::from_secs(2);
 /// How long a launch may take before a log that shows no progress mentions it.
 const LONG_LAUNCH: Duration = Duration::from_secs(15);
 
+const MB: u64 = 1_000_000;
+
 /// How a session ended.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
@@ -64,6 +66,8 @@ pub(super) struct Monitor<'a> {
     session: &'a Session,
     outcome: Outcome,
     printer: Printer,
+    /// How many bytes of staged files have been sent, and how many are to be.
+    staged: Option<(u64, u64)>,
     /// The progress line on the terminal.
     progress_line: Option<String>,
     /// When a launch that is still in progress is mentioned where no terminal shows it.
@@ -91,6 +95,7 @@ impl<'a> Monitor<'a> {
             session,
             outcome,
             printer,
+            staged: None,
             progress_line,
             patient_until,
             time_limit_at,
@@ -160,6 +165,7 @@ impl<'a> Monitor<'a> {
                 self.message(&event.to_string());
                 self.patient_until = None;
             }
+            Event::Staging { sent, of, .. } => self.staged = Some((sent, of)),
             Event::Revoked { ref reason, .. } if !self.terminating => {
                 self.message(&event.to_string());
                 self.outcome.revoked.get_or_insert_with(|| reason.clone());
@@ -246,7 +252,8 @@ impl<'a> Monitor<'a> {
     /// How far the launch is, in hosts.
     fn progress(&self) -> String {
         let libi::LaunchProgress { joined, failed, waiting } = self.session.progress();
-        format!("{joined} joined, {waiting} in flight, {failed} failed")
+        let staged = self.staged.map(|(sent, of)| format!(", {} of {} MB sent", sent / MB, of / MB));
+        format!("{joined} joined, {waiting} in flight, {failed} failed{}", staged.unwrap_or_default())
     }
 
     fn clear_progress(&mut self) {

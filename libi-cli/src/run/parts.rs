@@ -61,6 +61,16 @@ pub(super) fn distributions(
     Ok((distributions, all))
 }
 
+/// The programs of a command.
+pub(super) fn programs(arguments: &RunArgs) -> Result<Vec<OsString>, CliError> {
+    let mut parts = arguments.program.split(|word| word == SEPARATOR);
+    let mut programs: Vec<_> = parts.next().into_iter().flat_map(|words| words.first().cloned()).collect();
+    for part in parts {
+        programs.extend(parse(part)?.program.first().cloned());
+    }
+    Ok(programs)
+}
+
 fn parse(of_part: &[OsString]) -> Result<Part, CliError> {
     let command = ["libi", "run"].map(OsString::from);
     let all = command.into_iter().chain(of_part.iter().cloned()).collect();

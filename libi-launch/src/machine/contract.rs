@@ -126,6 +126,9 @@ pub enum Event {
     Detach,
     /// To an agent: its programs can be started; otherwise, why not.
     ProgramsFound(Result<(), String>),
+    /// To an agent: so many bytes of the staged files are written, and those of complete files are
+    /// right; otherwise, what is wrong. To the front end: the files cannot be read.
+    Staged(Result<u64, String>),
 }
 
 /// A request of a node to its driver.
@@ -168,6 +171,18 @@ pub enum Effect {
     /// Look for these programs, and report whether they could be started with
     /// [`Event::ProgramsFound`].
     FindPrograms(Vec<Program>),
+    /// Make a directory for the files of [`LaunchOptions::stage`], and report with
+    /// [`Event::Staged`] that nothing is written yet.
+    OpenStage,
+    /// Write these bytes of the staged files behind those before, check the files that they complete,
+    /// and report with [`Event::Staged`] how many are written.
+    WriteStaged(Vec<u8>),
+    /// Read bytes of the staged files, from this place on and so many, and send them on a link in a
+    /// frame [`staged_payload`](super::staged_payload), behind all messages. If they cannot be read,
+    /// report it with [`Event::Staged`].
+    SendStaged(LinkId, u64, u32),
+    /// Remove the directory of the staged files.
+    RemoveStaged,
     /// A program that was started as a plain one has joined: data of the session that wait for its
     /// link are sent, and those that arrive on it are passed to the communication half.
     Carry(LinkId),
@@ -240,6 +255,13 @@ pub enum Notice {
     InputTaken(u32),
     /// To the front end: a member has detached from the session.
     Detached(Rank),
+    /// To the front end: how much of the staged files the hosts have that it has launched itself.
+    Staging {
+        /// The bytes that they have confirmed.
+        sent: u64,
+        /// The bytes that they are to get.
+        of: u64,
+    },
     /// To the front end: every member has ended, has detached, or is lost with its host.
     Done,
     /// To a member: deliver this signal to the program.

@@ -203,6 +203,7 @@ impl FrontEndState {
             | ChildMessage::CannotLaunch(..)
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)
+            | ChildMessage::Staged(_)
             | ChildMessage::Dropped(..)
             | ChildMessage::HoldsOutput(_)
             | ChildMessage::CommandEnded(..) => {}

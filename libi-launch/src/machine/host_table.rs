@@ -89,6 +89,7 @@ impl HostTable {
             | ChildMessage::Dropped(..)
             | ChildMessage::HoldsOutput(_)
             | ChildMessage::CommandEnded(..)
+            | ChildMessage::Staged(_)
             | ChildMessage::InputTaken(_) => {
                 return false;
             }

@@ -126,6 +126,8 @@ pub enum ChildMessage {
     /// To the front end: the process of a command with this number has ended, after it has printed as
     /// many bytes.
     CommandEnded(Rank, CommandEnd, u64),
+    /// Not forwarded: the sender has written this many bytes of the staged files.
+    Staged(u64),
 }
 
 /// The role of a child, and the rules of its session.

@@ -70,6 +70,7 @@
 //! | `output_relay.rs` | which output may be passed on |
 //! | `output_merge.rs` | which equal output of several members is passed on as one |
 //! | `commands.rs` | which commands run in the session, and how their processes end |
+//! | `staging.rs` | which staged files this host has, and what its children get of them |
 //! | `attachment.rs` | whether this member lives and ends with the session |
 //! | `front_end.rs`, `host_table.rs` | the front end: whether the session goes up, waits or fails |
 //!
@@ -106,6 +107,7 @@
 //! | `InputTaken` | | reported to the front end |
 //! | `Detach` | attachment | `Detached` is reported |
 //! | `ProgramsFound` | programs | the host of an agent may join, or fails |
+//! | `Staged` | staging | confirmed and passed on; the programs are sought, or the host fails |
 //! | `Listening` | direct links | bulk starts may begin; later children are offered a direct link |
 //! | | relays | a relay reports its addresses |
 //! | `DirectAccepted`, `DirectConnected` | direct links | the link moves, or stays |
@@ -129,6 +131,7 @@
 //! | `Relay`: what the starter tells | child | as the events of these names |
 //! | `Run`, `SignalCommand` | commands | passed on; at an agent that is chosen, carried out |
 //! | `Goodbye` | direct links | receives and sends directly |
+//! | bytes of staged files | staging | they are written |
 //!
 //! | message from a child | part | what follows |
 //! |---|---|---|
@@ -143,6 +146,7 @@
 //! | `Listening` | relays | leaders that wait are redirected there |
 //! | `Dropped` | relays, launcher | the host is launched again, or given up |
 //! | `CommandEnded` | commands | passed on; at the front end, the outcome of the process |
+//! | `Staged` | staging | more of the files is sent |
 //! | output | child, output relay | passed on, within the credit of the child |
 //! | `Goodbye` | child | receives directly |
 //!
@@ -202,6 +206,7 @@ mod parent_link;
 mod relays;
 mod rendezvous;
 mod session_stage;
+mod staging;
 mod start_table;
 
 #[cfg(test)]
@@ -223,3 +228,4 @@ pub use output_relay::WINDOW;
 pub use rendezvous::{
     ArrivalId, Claim, Found, HeadReader, StartTicket, is_refusal, read_redirection, redirection, refusal,
 };
+pub use staging::{PIECE, PLACE, staged_payload};

@@ -16,6 +16,7 @@ mod session_up;
 mod settling;
 mod shares;
 mod spares;
+mod staging;
 mod starters;
 mod starts;
 
@@ -43,6 +44,7 @@ use super::output_relay::OutputRelay;
 use super::parent_link::{Identity, ParentLink};
 use super::relays::Relays;
 use super::session_stage::SessionStage;
+use super::staging::StagedFiles;
 use super::start_table::StartTable;
 use crate::backend::{Backend, LaunchMethod};
 use crate::failure::Cause;
@@ -81,6 +83,8 @@ pub struct Node {
     direct: DirectLinks,
     own_programs: OwnPrograms,
     commands: Commands,
+    /// Files of the user that hosts get before their programs are started.
+    staged: StagedFiles,
     stage: SessionStage,
     nonces: Rng,
     children: ChildTable,
@@ -109,6 +113,9 @@ impl Node {
         node.direct.set_secret(plan.secret.clone());
         node.fold_output();
         node.input = plan.options.input;
+        if let Some(files) = plan.options.stage.as_ref().filter(|_| node.stages_files()) {
+            node.staged = StagedFiles::of_front_end(files.bytes());
+        }
         node.launcher = Launcher::of_front_end(&plan.hosts, launched_here, estimate, entropy);
         node
     }
@@ -134,6 +141,7 @@ impl Node {
             direct: DirectLinks::default(),
             own_programs: OwnPrograms::default(),
             commands: Commands::default(),
+            staged: StagedFiles::default(),
             stage: SessionStage::new(),
             nonces: Rng::new(entropy),
             children: ChildTable::new(),
@@ -224,6 +232,7 @@ impl Node {
         let has_ended = self.children.is_empty() && self.starts.is_empty() && self.commands.have_ended();
         if has_ended && self.stage.finish() {
             self.close_commands(now, out);
+            self.remove_staged(out);
             out.push(Effect::Notify(Notice::Over));
         }
         if !self.stage.is_over() {
@@ -303,7 +312,10 @@ impl Node {
                     Self::send(LinkId::PARENT, Kind::Control, &part, out);
                 }
             }
-            Role::FrontEnd(_) => self.decide(&reports, now, out),
+            Role::FrontEnd(_) => {
+                self.decide(&reports, now, out);
+                self.report_staging(&reports, out);
+            }
         }
     }
 
@@ -373,6 +385,7 @@ impl Machine for Node {
             Event::Consumed(bytes) => self.relay.grant(bytes),
             Event::Detach => self.detach(),
             Event::ProgramsFound(found) => self.programs_found(found, now, out),
+            Event::Staged(written) => self.on_staged(written, now, out),
             Event::Input(bytes) => self.forward_input(&bytes, out),
             Event::InputTaken(bytes) => self.reports.push(ChildMessage::InputTaken(bytes)),
             Event::Listening(addresses) => self.listening(addresses),

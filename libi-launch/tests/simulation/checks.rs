@@ -27,7 +27,8 @@ fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
 /// The longest time that a message takes between the front end and the launcher of a host, or the
 /// host itself.
 pub(crate) fn way(scenario: &Scenario, start: &Start) -> Duration {
-    (scenario.latency.max(scenario.direct_latency) + MINIMAL_LATENCY) * (start.depth + 1)
+    let latency = scenario.latency.max(scenario.direct_latency) + MINIMAL_LATENCY;
+    (latency + scenario.behind_pieces()) * (start.depth + 1)
 }
 
 /// The time after the deadline until a launch is late, without the way of the message.
@@ -303,6 +304,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             || failure.cause == Cause::SettleElapsed
             || scenario.starters_fail()
             || scenario.may_lack_programs()
+            || scenario.may_lack_files()
             || blocked_launchers::stands_in_doubt(scenario, world, front, failure);
         if *verdict == Notice::Up && in_time && !lost && scenario.bad == 0.0 && !at_fault {
             return Err(format!("{host} is not at fault, but given up: {failure:?}"));
@@ -320,6 +322,8 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     let replaced = |host| front.replaced().iter().filter(|replaced| replaced.host == host).count();
     if let Trouble::Breaks(host, _) = scenario.trouble
         && scenario.bad == 0.0
+        // The hosts below one that fails are launched again.
+        && !scenario.may_lack_files()
         && !scenario.is_crowded()
         && scenario.srun.is_none()
     // a node that takes a host back does not know how often it was lost

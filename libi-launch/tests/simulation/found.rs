@@ -66,6 +66,10 @@ const FOUND_WITH_RELAYS: [u64; 6] =
 /// checks, agents behind long ways.
 const FOUND_WITH_AGENTS: [u64; 2] = [326_222_390_825, 326_222_396_850];
 
+/// Seeds that have found defects since files are staged, in the checks: messages behind pieces on slow
+/// links, and hosts below one that has failed for its files.
+const FOUND_WITH_STAGING: [u64; 2] = [2_926, 2_028];
+
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let found = FOUND.into_iter().map(Scenario::new);
@@ -78,6 +82,7 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let by_srun = FOUND_WITH_SRUN.into_iter().chain(FOUND_WITH_RELAYS);
     let few = few.chain(by_srun.map(Scenario::with_srun));
     let few = few.chain(FOUND_WITH_AGENTS.into_iter().map(Scenario::with_agents));
+    let few = few.chain(FOUND_WITH_STAGING.into_iter().map(Scenario::with_staging));
     let few = few.chain(FOUND_WITH_SETTLE_AND_FEW_HOSTS.into_iter().map(Scenario::with_settle));
     let found = found.chain(few.map(Scenario::mostly_small));
     check_all(found, |scenario| run(scenario).map(drop));

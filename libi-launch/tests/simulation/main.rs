@@ -21,6 +21,7 @@ mod scenario;
 mod seeds;
 mod settling;
 mod srun_starts;
+mod staging;
 mod tree_views;
 mod world;
 
@@ -80,6 +81,7 @@ in_parts! {
     every_session_of_agents_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_agents, 1 of 10;
     every_output_arrives_whole_whether_it_is_merged_or_not: Scenario::with_folds, 1 of 10;
     every_command_ends_with_one_true_outcome_for_each_process: Scenario::with_commands, 1 of 10;
+    every_host_has_all_staged_files_or_fails_and_nothing_is_left_of_them: Scenario::with_staging, 1 of 10;
 }
 
 /// Runs a scenario and checks its invariants.
@@ -109,6 +111,7 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     tree_views::checks(scenario, &sim.world, sim.agenda.now())?;
     if let Some(front) = sim.agenda.machine(FRONT) {
         agents::checks(scenario, &sim.world, front, sim.agenda.now())?;
+        staging::checks(scenario, &sim.world, front)?;
     }
     commands::checks(scenario, &sim.world, sim.agenda.now(), false)?;
 
@@ -136,6 +139,9 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     if sim.world.alive().any(|(id, _)| id == FRONT) && sim.world.has_starters() {
         return Err("a starter is left running".to_owned());
     }
+    if let Some(wrong) = &sim.world.disks.wrong {
+        return Err(wrong.clone());
+    }
     if let Some(wrong) = &sim.world.bulk.wrong {
         return Err(wrong.clone());
     }
@@ -160,6 +166,8 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     let queued = srun_starts::queued(&sim.world, sim.agenda.now());
     let mut latest = Instant::ZERO + scenario.deadline + queued + scenario.rules.kill_grace * 3;
     if scenario.srun.is_none()
+        // Files may take long.
+        && scenario.staging.is_none()
         && !scenario.has_faults()
         && scenario.strategy == Strategy::Late
         && scenario.capacity.is_none()

@@ -27,6 +27,7 @@ use crate::blocked_launchers::BlockedLaunchers;
 use crate::commands::CommandAction;
 use crate::folding::Folds;
 use crate::srun_starts::SrunTrouble;
+use crate::staging::StagingTrouble;
 use crate::world::BulkTrouble;
 
 /// How long actions happen after the session is up.
@@ -117,6 +118,8 @@ pub(crate) struct Scenario {
     pub(crate) agents: Option<AgentTrouble>,
     /// What programs print that have much in common, and how it is merged.
     pub(crate) folds: Option<Folds>,
+    /// What may go wrong with staged files, if there are any.
+    pub(crate) staging: Option<StagingTrouble>,
     /// Events for programs that are not up yet.
     pub(crate) pending: BTreeMap<(Id, LinkId), Vec<Vec<u8>>>,
 }
@@ -191,6 +194,7 @@ impl Scenario {
             commands: Vec::new(),
             agents: None,
             folds: None,
+            staging: None,
             pending: BTreeMap::new(),
         }
     }
@@ -324,7 +328,7 @@ impl Scenario {
             None if self.bulk.is_some() => options.backend(starter),
             None => options,
         };
-        let options = self.fold_options(self.agent_options(options));
+        let options = self.staging_options(self.fold_options(self.agent_options(options)));
         LaunchPlan {
             hosts: (0..self.hosts).map(task).collect(),
             programs: vec![program],
@@ -400,7 +404,10 @@ impl Scenario {
 
     /// Whether no host has trouble of its own.
     pub(crate) fn hosts_are_well(&self) -> bool {
-        self.bad == 0.0 && self.trouble == Trouble::Nothing && !self.may_lack_programs()
+        self.bad == 0.0
+            && self.trouble == Trouble::Nothing
+            && !self.may_lack_programs()
+            && !self.may_lack_files()
     }
 
     /// Whether processes are killed or frozen from outside, connections cut, or hosts unreachable.

@@ -34,6 +34,7 @@ use crate::commands::{CommandHappening, Commands};
 use crate::direct::{Connections, DirectEvent};
 use crate::driver::{Driver, Input, Output};
 use crate::scenario::{Fate, Scenario};
+use crate::staging::Disks;
 use crate::tree_views::Trees;
 use libi_test_core::processor::Processor;
 
@@ -103,6 +104,7 @@ pub(crate) struct Cluster {
     pub(crate) commands: Commands,
     /// The hosts that the session came up without.
     pub(crate) failed_at_up: BTreeSet<HostIndex>,
+    pub(crate) disks: Disks,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
     /// The bytes of output that were sent to each process.
     output_sent: BTreeMap<Id, usize>,
@@ -141,6 +143,7 @@ impl Cluster {
             plain: PlainPrograms::default(),
             commands: Commands::default(),
             failed_at_up: BTreeSet::new(),
+            disks: Disks::default(),
             arrivals,
             output_sent: BTreeMap::new(),
         };
@@ -217,6 +220,12 @@ impl Cluster {
         let at = (agenda.now() + self.latency()).max(latest + Duration::from_nanos(1));
         self.arrivals.insert((to, link), at);
         agenda.tell(at, to, event.into());
+    }
+
+    /// What arrives on a link from now on arrives that much later than what was sent before.
+    pub(crate) fn delay_link(&mut self, to: Id, link: LinkId, delay: Duration, now: Instant) {
+        let latest = self.arrivals.entry((to, link)).or_default();
+        *latest = (*latest).max(now) + delay;
     }
 
     /// A program that may join is started: its link exists.
@@ -369,6 +378,10 @@ impl World for Cluster {
             }
             Effect::Signal(link, signal) => self.signal_program(from, link, signal, agenda),
             Effect::FindPrograms(_) => self.find_programs(from, agenda),
+            Effect::OpenStage => self.open_stage(from, agenda),
+            Effect::WriteStaged(bytes) => self.write_staged(from, &bytes, agenda),
+            Effect::SendStaged(link, at, length) => self.send_staged(from, link, at, length, agenda),
+            Effect::RemoveStaged => self.remove_staged(from),
             Effect::Carry(link) => self.carry(from, link, agenda),
             Effect::Trust(_) | Effect::DetachChild(_) | Effect::TakeInput | Effect::Input(_) => {}
             Effect::Listen { .. }
@@ -383,7 +396,11 @@ impl World for Cluster {
                 self.on_notice(from, &notice, agenda);
                 match notice {
                     Notice::End(_) => self.talk(from, agenda),
-                    Notice::Over => self.on_over(from),
+                    Notice::Over => {
+                        self.on_over(from);
+                        self.check_disk_at_end(from);
+                    }
+                    Notice::Staging { .. } => self.note_staging(&notice),
                     _ => {}
                 }
                 if notice == Notice::Up {

@@ -73,6 +73,10 @@ impl SessionIo {
             Effect::FindPrograms(programs) => {
                 events.push_back(Event::ProgramsFound(self.look_up(&programs)));
             }
+            Effect::OpenStage => self.open_stage(events),
+            Effect::WriteStaged(bytes) => self.write_staged(&bytes, events),
+            Effect::SendStaged(link, at, length) => self.send_staged(link, at, length, events),
+            Effect::RemoveStaged => self.staged = None,
             Effect::Carry(link) => self.carry(link),
             Effect::DetachChild(link) => {
                 if let Some(link_io) = self.links.get_mut(&link) {

@@ -107,6 +107,8 @@ impl SessionIo {
         turn: &mut Turn<'_>,
     ) -> Result<(), StartFailure> {
         self.reserve_fds(request)?;
+        let adapted = self.adapted_start(request);
+        let request = adapted.as_ref().unwrap_or(request);
         let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
         let death_signal = self.lasting_thread.then_some(Signal::KILL);
         let is_master = matches!(request, StartRequest::Member(_, Rank(0), _));
@@ -171,7 +173,7 @@ impl SessionIo {
     /// Whether these programs could be started here; otherwise, why not.
     pub(super) fn look_up(&mut self, programs: &[Program]) -> Result<(), String> {
         for program in programs {
-            let spec = Local::start(program);
+            let spec = Local::start(&self.adapted(program));
             let mut start = Start::new(spec.program, self.environment.clone().with(spec.env));
             start.cwd = spec.cwd;
             start.look_up().map_err(|error| error.to_string())?;

@@ -174,6 +174,15 @@ static void options(void)
   DONE(libi_options_set_agent_file(how, NULL));
   DONE(libi_options_set_any_programs(how, true));
   DONE(libi_options_set_any_programs(how, false));
+  GIVES(LIBI_ERR_STATE, libi_options_stage_libraries(how));
+  GIVES(LIBI_ERR_STATE, libi_options_keep_staged(how));
+  SAYS("libi_options_stage()", libi_last_error());
+  GIVES(LIBI_ERR_ARGUMENT, libi_options_stage(how, "/no/such/file"));
+  SAYS("cannot read /no/such/file: No such file", libi_last_error());
+  DONE(libi_options_stage(how, "/bin/sh"));
+  DONE(libi_options_stage_libraries(how));
+  DONE(libi_options_keep_staged(how));
+  DONE(libi_options_stage(how, NULL));
   DONE(libi_options_set_agent(how, NULL));
 
   DONE(libi_options_set_backend(how, LIBI_BACKEND_LOCAL, NULL));
@@ -237,6 +246,9 @@ static void no_options(void)
   GIVES(LIBI_ERR_NULL, libi_options_set_agent(NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_set_agent_file(NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_set_any_programs(NULL, true));
+  GIVES(LIBI_ERR_NULL, libi_options_stage(NULL, "x"));
+  GIVES(LIBI_ERR_NULL, libi_options_stage_libraries(NULL));
+  GIVES(LIBI_ERR_NULL, libi_options_keep_staged(NULL));
   GIVES(LIBI_ERR_NULL, libi_options_set_backend(NULL, LIBI_BACKEND_LOCAL, NULL));
   GIVES(LIBI_ERR_NULL, libi_options_set_backend(NULL, LIBI_BACKEND_SSH, NULL));
   GIVES(LIBI_ERR_NULL, libi_options_set_backend(NULL, LIBI_BACKEND_RSH, NULL));

@@ -115,7 +115,10 @@ impl Node {
                     self.force_end(link, Cause::NotScheduled, now, out);
                 }
                 ChildState::Starting if had_less => self.force_end(link, Cause::Cancelled, now, out),
-                _ => self.force_end(link, Cause::TimedOut, now, out),
+                _ => {
+                    let cause = self.staging_overdue(link).unwrap_or(Cause::TimedOut);
+                    self.force_end(link, cause, now, out);
+                }
             }
         }
         self.expire_starters(now, out);
@@ -157,6 +160,7 @@ impl Node {
     /// depended on it.
     pub(super) fn child_gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         self.cut(link, out);
+        self.staged.forget(link);
         let Some(mut child) = self.children.remove(link) else { return };
         self.output_ends(link, child.is_leader());
         let start = child.start();

@@ -1,5 +1,7 @@
 //! Messages from children, and the answers to them.
 
+use std::time::Duration;
+
 use libi_core::ids::HostIndex;
 use libi_core::join::Hello;
 use libi_core::plan::late::Launch;
@@ -136,10 +138,15 @@ impl Node {
         }
     }
 
+    /// How long a leader may take from its hello until its host has joined.
+    pub(super) fn time_to_join(&self) -> Duration {
+        self.options.rules.join_timeout + self.options.rules.kill_grace.saturating_mul(2)
+    }
+
     /// A child has said hello: sends its config, and its share of hosts.
     pub(super) fn up(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         // A leader has deadlines for its own members, and needs time to report them.
-        let by = now + self.options.rules.join_timeout + self.options.rules.kill_grace.saturating_mul(2);
+        let by = now + self.time_to_join();
         let Some(child) = self.children.get_mut(link) else { return };
         child.on_hello(now);
         out.push(Effect::Trust(link));
@@ -186,6 +193,7 @@ impl Node {
         if let Some(launch) = launch {
             self.give(link, launch, now, out);
             self.ask_to_relay(link, out);
+            self.stage_to_child(link, now, out);
         } else {
             self.check_joined();
         }
@@ -232,6 +240,10 @@ impl Node {
                     self.detach_child(link, now, out);
                 }
                 return;
+            }
+            (ChildMessage::Staged(count), _) => {
+                let count = *count;
+                return self.child_staged(link, count, now, out);
             }
             (ChildMessage::NotDirect, _) => return self.not_direct(link, now, out),
             (ChildMessage::HoldsOutput(holds), _) => return self.relay.set_below(link, *holds),

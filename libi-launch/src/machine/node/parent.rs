@@ -20,6 +20,14 @@ impl Node {
         let mut is_readable = true;
         for item in items {
             let LinkItem::Frame(header, mut payload) = item else { continue };
+            if header.kind() == Kind::Staged {
+                // Nothing secret, and much.
+                if is_readable && self.staged_piece(payload, out).is_none() {
+                    self.parent_lost(now, out);
+                    is_readable = false;
+                }
+                continue;
+            }
             if is_readable && self.on_parent_frame(header, &payload, now, out).is_none() {
                 // A parent that violates the protocol is treated as lost.
                 self.parent_lost(now, out);
@@ -129,13 +137,10 @@ impl Node {
         self.next_heartbeat = now + self.heartbeat_interval();
         if let Some(own) = leads {
             self.dial(config.parent, own, config.dial, out);
-            if self.options.has_any_programs() {
-                self.find_programs(out);
-            } else if !self.options.has_no_programs() {
-                let others = self.identity().into_iter().flat_map(Identity::others);
-                for (rank, block) in others.collect::<Vec<_>>() {
-                    self.start_member(rank, block, now, out);
-                }
+            if self.stages_files() {
+                self.open_stage(out);
+            } else {
+                self.start_own(now, out);
             }
         }
         self.check_joined();
@@ -144,7 +149,10 @@ impl Node {
 
     /// Reports, once, that all members of this host are up.
     pub(super) fn check_joined(&mut self) {
-        if self.direct.must_wait(self.options.links) || self.own_programs.are_sought() {
+        if self.direct.must_wait(self.options.links)
+            || self.own_programs.are_sought()
+            || self.staged.are_missing()
+        {
             return;
         }
         let Role::Member(parent) = &mut self.role else { return };

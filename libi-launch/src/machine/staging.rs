@@ -1,0 +1,351 @@
+//! Staged files on their way down the tree: how much of them this node has, and how much each child
+//! has been sent.
+//!
+//! The bytes of all files, in the order of the [list](crate::staging::Staging), are one sequence.
+//! It travels in pieces of at most [`PIECE`] bytes, in order.
+//!
+//! What this node has:
+//!
+//! | state | event | effect | next state |
+//! |---|---|---|---|
+//! | none | the config of an agent, if there are files | `OpenStage` | open |
+//! | open | the directory exists, and the files are empty | the programs are sought | complete |
+//! | open | a piece arrives in order | `WriteStaged` | open |
+//! | open | it is written, and is not the last | confirmed to the parent; `SendStaged` | open |
+//! | open | the last one is written, and all hashes are right | the same; the programs are sought | complete |
+//! | open | the directory, a write or a hash fails | the host fails with that cause | failed |
+//! | any | a piece arrives that was not due | the parent violates the protocol | |
+//! | any | the node is over | `RemoveStaged`, unless the files are complete and to be kept | none |
+//!
+//! The front end is complete from the beginning. A host joins only when it is complete.
+//!
+//! What a child has been sent:
+//!
+//! | state | event | effect | next state |
+//! |---|---|---|---|
+//! | | its hello | `SendStaged` | served |
+//! | served | this node has more, or the child has confirmed something | `SendStaged`, up to its window | served |
+//! | served | it confirms what it was not sent, or less than before | it violates the protocol | |
+//! | served | it has confirmed everything | | done |
+//! | served | it owes a confirmation for too long | it fails with that cause | |
+//! | any | it ends | | |
+//!
+//! A piece is passed on as soon as it is written (cut-through), and is read again for each child, so
+//! a child that is launched late, or is slow, costs no memory. What is read and not confirmed is
+//! bounded: by [`WINDOW`] for each child, and about [`BUDGET`] for all together. Pieces are sent behind
+//! all messages of the link. A slow child holds up itself alone.
+
+use std::collections::BTreeMap;
+
+use super::contract::LinkId;
+
+/// The most bytes in one piece, so that messages do not wait long behind it.
+pub const PIECE: u64 = 64 << 10;
+/// How many bytes may be on their way to one child, or wait for its link.
+const WINDOW: u64 = 1 << 20;
+/// How many may be on their way to all children, if that is at least a piece for each.
+const BUDGET: u64 = 64 << 20;
+
+/// The bytes before a piece: its place in the sequence.
+pub const PLACE: usize = 8;
+
+/// The payload of a frame with so many bytes of staged files from this place on; the bytes are still
+/// to be filled in, behind [`PLACE`].
+#[must_use]
+pub fn staged_payload(at: u64, length: u32) -> Vec<u8> {
+    let mut payload = vec![0; PLACE + length as usize];
+    payload[..PLACE].copy_from_slice(&at.to_le_bytes());
+    payload
+}
+
+/// The place of a piece, if the payload is one.
+fn place_of(payload: &[u8]) -> Option<u64> {
+    let (place, bytes) = payload.split_first_chunk::<PLACE>()?;
+    let is_piece = !bytes.is_empty() && bytes.len() as u64 <= PIECE;
+    is_piece.then_some(u64::from_le_bytes(*place))
+}
+
+/// How much of the files a node has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    None,
+    Open,
+    Complete,
+    Failed,
+}
+
+/// What a child has been sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Served {
+    sent: u64,
+    confirmed: u64,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct StagedFiles {
+    stage: Stage,
+    /// The bytes of all files.
+    total: u64,
+    /// How many have arrived, and how many of these are written.
+    arrived: u64,
+    written: u64,
+    children: BTreeMap<LinkId, Served>,
+    /// What children that are gone had confirmed.
+    confirmed_before: u64,
+}
+
+impl StagedFiles {
+    /// The files of the front end, which has all of them.
+    pub(super) fn of_front_end(total: u64) -> Self {
+        Self { stage: Stage::Complete, total, arrived: total, written: total, ..Self::default() }
+    }
+
+    /// The files are to come.
+    pub(super) fn open(&mut self, total: u64) {
+        (self.stage, self.total) = (Stage::Open, total);
+    }
+
+    /// Whether the files are still to come.
+    pub(super) fn is_open(&self) -> bool {
+        self.stage == Stage::Open
+    }
+
+    /// Whether the host cannot join without them.
+    pub(super) fn are_missing(&self) -> bool {
+        matches!(self.stage, Stage::Open | Stage::Failed)
+    }
+
+    /// Whether all files are there, and right.
+    pub(super) fn is_complete(&self) -> bool {
+        self.stage == Stage::Complete
+    }
+
+    /// Whether this node cannot have the files.
+    pub(super) fn is_failed(&self) -> bool {
+        self.stage == Stage::Failed
+    }
+
+    /// Whether there may be something on this host.
+    pub(super) fn is_there(&self) -> bool {
+        self.stage != Stage::None
+    }
+
+    /// The bytes of all files.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// A piece has arrived from the parent; returns its bytes if it was due.
+    pub(super) fn arrive(&mut self, mut payload: Vec<u8>) -> Option<Vec<u8>> {
+        let place = place_of(&payload)?;
+        let bytes = payload.split_off(PLACE);
+        let end = place.checked_add(bytes.len() as u64)?;
+        if place != self.arrived || end > self.total || !matches!(self.stage, Stage::Open | Stage::Failed) {
+            return None;
+        }
+        self.arrived = end;
+        Some(bytes)
+    }
+
+    /// So many bytes are written; returns whether that completes the files.
+    pub(super) fn written(&mut self, count: u64) -> bool {
+        if self.stage != Stage::Open {
+            return false;
+        }
+        self.written = count.clamp(self.written, self.arrived);
+        if self.written == self.total {
+            self.stage = Stage::Complete;
+        }
+        self.is_complete()
+    }
+
+    /// This node cannot have the files.
+    pub(super) fn fail(&mut self) {
+        self.stage = Stage::Failed;
+    }
+
+    /// Nothing is there any more, and nothing is passed on.
+    pub(super) fn remove(&mut self) {
+        self.stage = Stage::None;
+        self.children.clear();
+    }
+
+    /// A child is to get the files.
+    pub(super) fn serve(&mut self, link: LinkId) {
+        self.children.insert(link, Served::default());
+    }
+
+    /// A child is gone.
+    pub(super) fn forget(&mut self, link: LinkId) {
+        if let Some(served) = self.children.remove(&link) {
+            self.confirmed_before += served.confirmed;
+        }
+    }
+
+    /// The children that have not confirmed everything.
+    pub(super) fn served(&self) -> Vec<LinkId> {
+        let open = self.children.iter().filter(|(_, served)| served.confirmed < self.total);
+        open.map(|(link, _)| *link).collect()
+    }
+
+    /// A child has written so many bytes; returns whether that can be true.
+    pub(super) fn confirm(&mut self, link: LinkId, count: u64) -> bool {
+        let Some(served) = self.children.get_mut(&link) else { return false };
+        let is_true = (served.confirmed..=served.sent).contains(&count);
+        if is_true {
+            served.confirmed = count;
+        }
+        is_true
+    }
+
+    /// The next piece for a child: its place and its length. `None` while its window is used up, or
+    /// this node has no more.
+    pub(super) fn next_piece(&mut self, link: LinkId) -> Option<(u64, u32)> {
+        if matches!(self.stage, Stage::None | Stage::Failed) {
+            return None;
+        }
+        let window = self.window();
+        let served = self.children.get_mut(&link)?;
+        let most = self.written.min(served.confirmed + window);
+        let length = most.saturating_sub(served.sent).min(PIECE);
+        // A piece is whole, or the last that there is by now.
+        let is_due = length == PIECE || length > 0 && most == self.written;
+        is_due.then(|| {
+            let at = served.sent;
+            served.sent += length;
+            (at, length as u32) // not more than a piece
+        })
+    }
+
+    fn window(&self) -> u64 {
+        let open = self.children.values().filter(|served| served.confirmed < self.total).count();
+        (BUDGET / (open.max(1) as u64)).clamp(PIECE, WINDOW)
+    }
+
+    /// Whether a child has to say something: it was sent what it has not confirmed, or it has
+    /// everything and has to join.
+    pub(super) fn owes(&self, link: LinkId) -> bool {
+        self.children
+            .get(&link)
+            .is_none_or(|served| served.confirmed < served.sent || served.confirmed == self.total)
+    }
+
+    /// How much a child has confirmed, if it has not confirmed everything.
+    pub(super) fn missing(&self, link: LinkId) -> Option<u64> {
+        let served = self.children.get(&link)?;
+        (served.confirmed < self.total).then_some(served.confirmed)
+    }
+
+    /// How many bytes children have confirmed, and how many they are to get.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        let confirmed = self.children.values().map(|served| served.confirmed).sum::<u64>();
+        let all = self.total.saturating_mul(self.children.len() as u64);
+        (self.confirmed_before + confirmed, self.confirmed_before + all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINK: LinkId = LinkId(1);
+
+    fn piece(at: u64, length: u32) -> Vec<u8> {
+        staged_payload(at, length)
+    }
+
+    fn receiving(total: u64) -> StagedFiles {
+        let mut files = StagedFiles::default();
+        files.open(total);
+        files
+    }
+
+    #[test]
+    fn pieces_are_taken_in_order_and_no_others() {
+        let mut files = receiving(100);
+        assert!(files.arrive(piece(0, 60)).is_some_and(|bytes| bytes.len() == 60));
+        for wrong in [piece(0, 60), piece(61, 1), piece(60, 41), piece(60, 0), vec![1; 7], piece(u64::MAX, 9)]
+        {
+            assert_eq!(files.arrive(wrong), None);
+        }
+        assert!(!files.written(60) && files.is_open());
+        assert!(files.arrive(piece(60, 40)).is_some() && files.written(100));
+        assert!(files.is_complete());
+        assert_eq!(files.arrive(piece(100, 1)), None);
+        assert_eq!(StagedFiles::default().arrive(piece(0, 1)), None, "no files are due");
+        let long = vec![0; PLACE + PIECE as usize + 1];
+        assert_eq!(receiving(1 << 30).arrive(long), None);
+    }
+
+    #[test]
+    fn empty_files_are_complete_when_they_exist() {
+        let mut files = receiving(0);
+        assert!(files.is_open() && files.written(0) && files.is_complete());
+        files.serve(LINK);
+        assert_eq!((files.next_piece(LINK), files.owes(LINK), files.missing(LINK)), (None, true, None));
+    }
+
+    #[test]
+    fn a_child_gets_what_is_written_within_its_window() {
+        let mut files = receiving(10 * WINDOW);
+        files.serve(LINK);
+        assert_eq!(files.next_piece(LINK), None);
+        assert!(!files.owes(LINK), "it waits for this node");
+        assert!(files.arrive(piece(0, 10)).is_some());
+        assert_eq!(files.next_piece(LINK), None, "it has arrived, and is not written");
+        files.written(10);
+        assert_eq!(files.next_piece(LINK), Some((0, 10)));
+        assert!(files.owes(LINK));
+        let mut files = StagedFiles::of_front_end(10 * WINDOW);
+        files.serve(LINK);
+        let mut sent = 0;
+        while let Some((at, length)) = files.next_piece(LINK) {
+            assert_eq!(at, sent);
+            sent += u64::from(length);
+        }
+        assert_eq!(sent, WINDOW);
+        assert!(files.confirm(LINK, PIECE) && files.next_piece(LINK) == Some((WINDOW, PIECE as u32)));
+        assert!(!files.confirm(LINK, 0) && !files.confirm(LINK, sent + PIECE + 1), "neither can be");
+        assert!(!files.confirm(LinkId(2), 0));
+    }
+
+    #[test]
+    fn many_children_share_a_budget() {
+        let mut files = StagedFiles::of_front_end(10 * WINDOW);
+        let links: Vec<_> = (0..1_000).map(LinkId).collect();
+        links.iter().for_each(|link| files.serve(*link));
+        let mut sent = 0;
+        for link in &links {
+            while let Some((_, length)) = files.next_piece(*link) {
+                sent += u64::from(length);
+            }
+        }
+        assert!((1_000 * PIECE..=BUDGET + 1_000 * PIECE).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn a_node_that_failed_passes_nothing_on() {
+        let mut files = receiving(100);
+        files.serve(LINK);
+        files.arrive(piece(0, 50));
+        files.written(50);
+        files.fail();
+        assert_eq!(files.next_piece(LINK), None);
+        assert!(files.arrive(piece(50, 50)).is_some(), "what was on its way is no violation");
+        assert!(!files.written(100));
+    }
+
+    #[test]
+    fn progress_counts_what_children_confirm_also_those_that_are_gone() {
+        let mut files = StagedFiles::of_front_end(100);
+        files.serve(LINK);
+        assert_eq!((files.next_piece(LINK), files.progress()), (Some((0, 100)), (0, 100)));
+        files.confirm(LINK, 40);
+        files.forget(LINK);
+        files.serve(LinkId(2));
+        assert_eq!(files.progress(), (40, 140));
+        assert_eq!(files.served(), [LinkId(2)]);
+    }
+}
