@@ -3,7 +3,7 @@
 notice.
 
 Needs about an hour: each mutant is a copy of the tree that is built and simulated. A mutant of the launch machine has to be
-noticed by its simulation; one of the groups by theirs, by the tests that count frames, or by the unit tests; one of the
+noticed by its simulation, or by the unit tests of its output; one of the groups by theirs, by the tests that count frames, or by the unit tests; one of the
 executor by its model. A mutant that survives is a promise that no test checks: the exit status tells.
 
   tests/mutants.py                 all mutants
@@ -654,6 +654,7 @@ UNNOTICED = [
 # and after how many seconds it hangs.
 LAUNCH = [
  ('simulation', ['-p', 'libi-launch', '--test', 'simulation'], '0..1500', 300),
+ ('module tests of output', ['-p', 'libi-launch', '--lib', 'machine::output'], None, 120),
 ]
 COMM = [
  ('simulation', ['-p', 'libi-comm', '--test', 'simulation', 'whatever_goes_wrong'], '0..600', 120),
