@@ -189,7 +189,9 @@ void folded_output(void)
   uint32_t ranks[4];
   size_t count, place;
   int done = 0;
-  GIVES(LIBI_ERR_ARGUMENT, libi_options_set_folded_output(how, -1));
+  libi_options *wrong = libi_options_new();
+  GIVES(LIBI_ERR_ARGUMENT, libi_options_set_folded_output(wrong, -1));
+  libi_options_free(wrong);
   GIVES(LIBI_ERR_NULL, libi_options_set_folded_output(NULL, 100));
   DONE(libi_options_set_folded_output(how, 100));
   session = launch(front, "a:2,b:2", args, how);
