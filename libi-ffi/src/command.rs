@@ -140,7 +140,7 @@ pub unsafe extern "C" fn libi_session_live_hosts(
     // SAFETY: as documented in the header.
     unsafe {
         ask(session, 0, |own| {
-            let live = own.look().map(|session| session.live_hosts()).unwrap_or_default();
+            let live = own.look().map(libi::Session::live_hosts).unwrap_or_default();
             if !hosts.is_null() {
                 live.iter().take(room).enumerate().for_each(|(nth, host)| hosts.add(nth).write(host.0));
             }

@@ -194,7 +194,8 @@ impl Node {
         let mut all_fit = true;
         for (link, below) in &self.commands.below {
             let there = common(ranks, below);
-            if !there.is_empty() && self.children.get(*link).is_some_and(|child| child.is_up()) {
+            if !there.is_empty() && self.children.get(*link).is_some_and(crate::machine::child::Child::is_up)
+            {
                 all_fit &= Self::send(*link, Kind::Control, &message(there), out);
             }
         }
