@@ -42,7 +42,7 @@ const PLACES: [&str; 5] = ["$XDG_RUNTIME_DIR", "/dev/shm", "$TMPDIR", "/tmp", "$
 /// `$1` is the directory.
 const WATCHDOG: &str = r#"trap '' HUP INT TERM QUIT; read -r _; rm -rf -- "$1""#;
 
-/// See the [module](self).
+/// The staged files of this host; dropping it removes them, unless they are kept.
 #[derive(Debug)]
 pub struct StageDirectory {
     path: PathBuf,

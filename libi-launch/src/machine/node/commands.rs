@@ -12,6 +12,7 @@ use libi_core::wire::Kind;
 use super::programs::variables;
 use super::{Effect, LinkId, Node, Notice, StartRequest};
 use crate::failure::{Cause, Exit, Failure, Phase};
+use crate::machine::child::Child;
 use crate::machine::commands::{
     CommandEnd, CommandId, CommandProcesses, CommandRequest, CommandSignal, CommandSpec, CommandTable,
     Overdue, common, process_number,
@@ -194,8 +195,7 @@ impl Node {
         let mut all_fit = true;
         for (link, below) in &self.commands.below {
             let there = common(ranks, below);
-            if !there.is_empty() && self.children.get(*link).is_some_and(crate::machine::child::Child::is_up)
-            {
+            if !there.is_empty() && self.children.get(*link).is_some_and(Child::is_up) {
                 all_fit &= Self::send(*link, Kind::Control, &message(there), out);
             }
         }
