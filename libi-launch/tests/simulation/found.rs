@@ -56,10 +56,17 @@ const FOUND_WITH_SRUN: [u64; 4] = [81, 201, 1_093, 345_453_659_369];
 /// Seeds that have found defects since leaders are redirected to relays: a host that was sent to a
 /// relay that was ending, and was given up with it; a host that was launched in the step in which the
 /// deadline passed; and in the checks, sessions that had lost hosts by `srun` after they were up, a
-/// start that had waited for too long and went on, and a host that cannot be started and has printed
-/// nothing.
-const FOUND_WITH_RELAYS: [u64; 6] =
-    [977_116_515_280, 630_175_693_840, 45_758_904_364, 45_758_921_465, 77_124_338, 1_040_951_283_641];
+/// start that had waited for too long and went on, a host that cannot be started and has printed
+/// nothing, and a host that was lost in the step in which the session went up.
+const FOUND_WITH_RELAYS: [u64; 7] = [
+    977_116_515_280,
+    630_175_693_840,
+    45_758_904_364,
+    45_758_921_465,
+    77_124_338,
+    1_040_951_283_641,
+    406_605_463_829,
+];
 
 /// Seeds that have found defects since agents lead hosts: hosts that the front end had given to a
 /// child for lack of resources, and that were forgotten when the child handed them back; and in the

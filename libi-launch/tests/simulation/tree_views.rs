@@ -137,6 +137,8 @@ impl Cluster {
                 let failed = (0..).zip(known).filter(|(_, known)| matches!(known, HostState::Failed(_)));
                 let mut absent = Ranks::new();
                 failed.for_each(|(host, _)| absent.add_run(leader(host).0, scenario.members));
+                // Hosts that were lost just when the session came up are in it, and lost.
+                absent.remove_all(&tree.lost);
                 let mut present = Ranks::first(size);
                 present.remove_all(&absent);
                 (absent, present, tree.branches.len() != 1)
