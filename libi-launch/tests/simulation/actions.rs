@@ -12,6 +12,7 @@ use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Phase};
 use libi_launch::machine::{Event, LinkId, Notice, Stream};
 
+use crate::commands;
 use crate::driver::Driver;
 use crate::scenario::Scenario;
 use crate::world::{Cluster, FRONT};
@@ -138,10 +139,7 @@ impl Cluster {
     }
 
     fn on_output(&mut self, ranks: &Ranks, stream: Stream, text: &[u8], agenda: &mut Agenda<Self>) {
-        self.record.given += text.len();
-        if self.scenario.reads.is_none() && self.record.given > WINDOW {
-            self.record.wrong = Some(format!("{} bytes were given without credit", self.record.given));
-        }
+        self.output_given(text.len(), agenda);
         for rank in ranks.iter() {
             match stream {
                 Stream::Err if !text.starts_with(b"libi: ") => {
@@ -153,9 +151,6 @@ impl Cluster {
         }
         if self.record.drained_at.is_some_and(|at| at < agenda.now()) {
             self.record.wrong = Some(format!("output of {ranks} comes after the end of all output"));
-        }
-        if let Some(within) = self.scenario.reads {
-            agenda.tell(agenda.now() + within, FRONT, Event::Consumed(text.len() as u32).into());
         }
     }
 
@@ -203,7 +198,8 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     let Some(up) = up else { return Ok(()) };
     let held = scenario.folds.map_or(Duration::ZERO, |folds| folds.longest_held(world));
     let settled = up + crate::scenario::UP_TIME + Duration::from_secs(8) + held < now;
-    let all_is_well = settled && !scenario.has_faults() && !world.was_cut;
+    let all_is_well =
+        settled && !scenario.has_faults() && !world.was_cut && !commands::have_printed_much(world);
     for (rank, printed) in &world.record.printed {
         let read = world.record.read.get(rank).map_or(&[][..], Vec::as_slice);
         let released =

@@ -332,7 +332,6 @@ pub(crate) fn checks(
     if let Some(wrong) = &world.commands.wrong {
         return Err(wrong.clone());
     }
-    let printed: usize = world.commands.printed.values().map(Vec::len).sum();
     for (id, asked) in &world.commands.asked {
         for (process, (at, outcome)) in &asked.outcomes {
             check_outcome(scenario, world, *process, (*at, outcome))?;
@@ -350,7 +349,7 @@ pub(crate) fn checks(
         if let Some(left) = left.filter(|_| is_well) {
             return Err(format!("{left:?} was late, and is not killed"));
         }
-        let is_slow = !asked.is_short || scenario.reads.is_none() || printed > MUCH_OUTPUT;
+        let is_slow = !asked.is_short || scenario.reads.is_none() || have_printed_much(world);
         if is_well && !is_slow && asked.at + LONGEST + PROPAGATION < now && asked.done.is_none() {
             return Err(format!("nothing holds {id:?} up, and it has not ended: {asked:?}"));
         }
@@ -394,6 +393,11 @@ fn check_outcome(
         CommandOutcome::TimedOut => asked.by.is_some_and(|by| at >= by),
     };
     if is_true { Ok(()) } else { Err(format!("{process:?} has a wrong outcome at {at}: {outcome:?}")) }
+}
+
+/// Whether output takes its time, because commands have printed so much.
+pub(crate) fn have_printed_much(world: &Cluster) -> bool {
+    world.commands.printed.values().map(Vec::len).sum::<usize>() > MUCH_OUTPUT
 }
 
 /// Processes on a host that is reported as lost have their outcomes by then.

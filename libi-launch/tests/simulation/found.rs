@@ -77,6 +77,10 @@ const FOUND_WITH_AGENTS: [u64; 2] = [326_222_390_825, 326_222_396_850];
 /// links, and hosts below one that has failed for its files.
 const FOUND_WITH_STAGING: [u64; 2] = [2_926, 2_028];
 
+/// Seeds that have found defects since commands run in sessions, in the checks: output of members behind
+/// much output of commands.
+const FOUND_WITH_COMMANDS: [u64; 1] = [77_000_325];
+
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let found = FOUND.into_iter().map(Scenario::new);
@@ -89,6 +93,7 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let by_srun = FOUND_WITH_SRUN.into_iter().chain(FOUND_WITH_RELAYS);
     let few = few.chain(by_srun.map(Scenario::with_srun));
     let few = few.chain(FOUND_WITH_AGENTS.into_iter().map(Scenario::with_agents));
+    let few = few.chain(FOUND_WITH_COMMANDS.into_iter().map(Scenario::with_commands));
     let few = few.chain(FOUND_WITH_STAGING.into_iter().map(Scenario::with_staging));
     let few = few.chain(FOUND_WITH_SETTLE_AND_FEW_HOSTS.into_iter().map(Scenario::with_settle));
     let found = found.chain(few.map(Scenario::mostly_small));
