@@ -6,6 +6,8 @@
 
 #[path = "local/agents.rs"]
 mod agents;
+#[path = "local/apart.rs"]
+mod apart;
 #[path = "local/commands.rs"]
 mod commands;
 #[path = "local/ending.rs"]

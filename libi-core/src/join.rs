@@ -62,4 +62,6 @@ pub struct Hello {
     pub process: u32,
     /// The host name as the host itself reports it, for error messages.
     pub machine: String,
+    /// Whether the process leads a host without being a member.
+    pub is_apart: bool,
 }

@@ -7,6 +7,7 @@
 //! end is marked `#[serde(skip)]`: elsewhere it has its default.
 
 mod agent;
+mod engine;
 mod limits;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use crate::machine::{LinkPolicy, Policy, Rules};
 use crate::staging::Staging;
 
 pub use agent::{AGENT_ENV, Agent, Programs};
+pub use engine::{APART_ENV, Engine};
 pub use limits::{MemberLimits, ProcessLimits};
 
 /// The options of a launch. [`Default`] requires all hosts to join within two minutes.
@@ -67,6 +69,8 @@ pub struct LaunchOptions {
     pub settle: Option<Duration>,
     /// The program that leads each host; by default the program of the host's first member does.
     pub agent: Option<Agent>,
+    /// Where the engine of a host runs that no [`agent`](field@Self::agent) leads.
+    pub engine: Engine,
     /// Which programs the members run: by default programs that join the session.
     pub programs: Programs,
     /// Files that every host gets before its programs are started. It needs an
@@ -203,6 +207,7 @@ impl Default for LaunchOptions {
         Self {
             backend: None,
             agent: None,
+            engine: Engine::default(),
             programs: Programs::default(),
             stage: None,
             policy: Policy::All,
@@ -284,6 +289,12 @@ impl LaunchOptions {
         self.agent.is_some() && self.programs == Programs::None
     }
 
+    /// Whether the program of a host's first member is to lead it in a process apart from it.
+    #[must_use]
+    pub fn leads_apart(&self) -> bool {
+        self.agent.is_none() && self.engine == Engine::Apart
+    }
+
     /// Whether a static tree decides which node launches which host.
     pub(crate) fn is_static(&self) -> bool {
         self.strategy != Strategy::Late
@@ -305,6 +316,7 @@ macro_rules! setters {
 }
 
 setters! {
+    engine: Engine,
     programs: Programs,
     policy: Policy,
     settle: Option<Duration>,

@@ -40,6 +40,7 @@ mod send_queue;
 pub(crate) mod session_io;
 mod starter_io;
 pub(crate) mod stream;
+pub(crate) mod stream_ids;
 pub(crate) mod sys;
 mod targets;
 

@@ -36,7 +36,7 @@ pub(super) fn flush(queue: &mut SendQueue, stream: &Stream, limit: usize) -> Flu
         let lent = queue.attachment();
         let has_lent = lent.is_some();
         let written = match lent.and_then(descriptor) {
-            Some(fd) => stream.lend(&next, fd),
+            Some(fd) => stream.lend(&next, &[fd]),
             None => stream.write_pieces(&next),
         };
         match written {

@@ -25,6 +25,7 @@ use super::targets::{FdRole, Target, Targets};
 use super::{ParentChannel, Turn};
 use bulk::ArrivingPeer;
 use input::Input;
+pub(crate) use own_program::{OwnProgram, OwnProgramSlot};
 use staging::StageStore;
 pub(crate) use starting::{inherited, inherited_by_members};
 
@@ -33,6 +34,7 @@ mod direct_links;
 mod effects;
 mod group_io;
 mod input;
+mod own_program;
 mod reading;
 mod receiving;
 mod staging;
@@ -75,6 +77,8 @@ pub(crate) struct SessionIo {
     connector: Option<DirectConnector>,
     /// The environment of the processes it starts.
     environment: Environment,
+    /// The program that this process has divided from, until it is the first member of its host.
+    own_program: OwnProgramSlot,
     /// Hosts that are this machine. Programs on them are started without the remote shell.
     here: HostList,
     fd_budget: FdBudget,
@@ -112,6 +116,7 @@ impl SessionIo {
             listener: None,
             connector: None,
             environment,
+            own_program: OwnProgramSlot::default(),
             here: HostList::new(),
             fd_budget: FdBudget::default(),
             agent_file: None,
@@ -126,6 +131,12 @@ impl SessionIo {
     #[must_use]
     pub(crate) fn with_here(self, here: HostList) -> Self {
         Self { here, ..self }
+    }
+
+    /// The node's first start of a member takes the program in this slot instead.
+    #[must_use]
+    pub(crate) fn with_own_program(self, own_program: OwnProgramSlot) -> Self {
+        Self { own_program, ..self }
     }
 
     pub(crate) fn node(&self) -> &Node {

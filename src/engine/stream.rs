@@ -54,6 +54,11 @@ impl Stream {
         Self { loans: Some(RefCell::default()), ..self }
     }
 
+    /// The same, and accepts no descriptors any more.
+    pub(crate) fn refusing_fds(self) -> Self {
+        Self { loans: None, ..self }
+    }
+
     pub(crate) fn is_socket(&self) -> bool {
         self.socket
     }
@@ -117,10 +122,10 @@ impl Stream {
     }
 
     /// Writes as much as possible without blocking, and sends a descriptor with it.
-    pub(crate) fn lend(&self, pieces: &[&[u8]], fd: BorrowedFd<'_>) -> io::Result<usize> {
+    pub(crate) fn lend(&self, pieces: &[&[u8]], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
         let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-        let (fds, none) = ([fd.as_raw_fd()], None::<&()>);
+        let (fds, none) = (fds.iter().map(AsRawFd::as_raw_fd).collect::<Vec<_>>(), None::<&()>);
         loop {
             match sendmsg(self.number(), &slices, &[ControlMessage::ScmRights(&fds)], flags, none) {
                 Err(nix::Error::EINTR) => {}

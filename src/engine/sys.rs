@@ -185,6 +185,15 @@ pub(crate) fn file_identity(number: RawFd) -> Option<(u64, u64)> {
     (result == 0).then(|| unsafe { found.assume_init() }).map(|found| (found.st_dev, found.st_ino))
 }
 
+/// The kind of the file behind a descriptor (`S_IFMT`), if it is open.
+pub(crate) fn file_kind(number: RawFd) -> Option<u32> {
+    let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: passes a number and a pointer to a local variable.
+    let result = unsafe { libc::fstat(number, found.as_mut_ptr()) };
+    // SAFETY: `fstat` has initialised it.
+    (result == 0).then(|| unsafe { found.assume_init() }.st_mode & libc::S_IFMT)
+}
+
 /// Closes a descriptor that the caller owns.
 pub(crate) fn close_number(number: RawFd) {
     // SAFETY: required of the caller.

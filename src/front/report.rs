@@ -63,6 +63,9 @@ pub struct HostReport {
     /// Whether the link to its launcher is direct; `None` if it was not meant to be, or that is not
     /// decided yet.
     pub direct: Option<bool>,
+    /// Whether its engine runs in the program of its first member, although the launch has
+    /// [`Engine::Apart`](crate::Engine::Apart).
+    pub in_program: bool,
     /// Why it is not part of the session; `None` if it is.
     pub failure: Option<Failure>,
 }
@@ -92,6 +95,7 @@ impl LaunchReport {
                 hello: timing.hello,
                 joined: timing.joined,
                 direct: links.get(host as usize).copied().flatten(),
+                in_program: node.is_in_program(HostIndex(host)),
                 failure,
             }
         });

@@ -1,5 +1,6 @@
 //! A member: a process that was started as part of a session.
 
+mod apart;
 mod comm;
 mod front_calls;
 mod p2p;
@@ -21,10 +22,11 @@ use libi_launch::machine::{Event as Input, Node};
 use libi_launch::quote::DEATH_SIGNAL_ENV;
 
 use crate::engine::fd_budget::{FEWEST_FDS, explain};
-use crate::engine::session_io::{SessionIo, inherited_by_members};
+use crate::engine::session_io::{OwnProgramSlot, SessionIo, inherited_by_members};
 use crate::engine::sys::is_main_thread;
 use crate::executor::Progress;
 use runtime::{MemberRuntime, MemberStage};
+use stdio::LinkStreams;
 
 /// Options for joining a session.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,8 +85,11 @@ impl MemberOptions {
 /// which waits until no other member needs this process; a program that lives on calls
 /// [`Member::detach`].
 ///
-/// Where an [agent](crate::agent) leads the host, no member is needed by others, and each may end at
-/// any time.
+/// Where an [agent](crate::agent) leads the host, or the launch has
+/// [`Engine::Apart`](crate::Engine::Apart), no member is needed by others, and each may end at any
+/// time, by returning from `main` as well. [`drain`](Self::drain) then returns as soon as
+/// everything is with the process that leads the host, and dropping does the same, for at most one
+/// second.
 ///
 /// # Processes that a member starts
 /// Every member leads a process group. Processes that it starts stay in this group unless they or
@@ -189,6 +194,8 @@ impl fmt::Debug for MemberError {
 
 /// Connects this process to its parent, and starts its runtime.
 fn connect(options: &MemberOptions) -> Result<MemberRuntime, InitError> {
+    // Keeps the entry in this executable.
+    std::hint::black_box(apart::ENTRY);
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let link = std::env::var(LINK_ENV).map_err(|_| InitError::StartedByHand)?;
     if TAKEN.swap(true, Ordering::SeqCst) {
@@ -196,16 +203,37 @@ fn connect(options: &MemberOptions) -> Result<MemberRuntime, InitError> {
     }
     let no_link =
         |problem: std::io::Error| InitError::NoLink { link: link.clone(), problem: problem.to_string() };
-    let streams = match link.as_str() {
-        LINK_STDIO | LINK_STDIO_STDERR => stdio::take_streams(link == LINK_STDIO_STDERR).map_err(no_link)?,
-        LINK_RENDEZVOUS => rendezvous::take_rendezvous()?,
-        number => stdio::take_socket(number).map_err(no_link)?,
+    let streams = match apart::take_link(&link) {
+        Some(streams) => streams.map_err(no_link)?,
+        None => take_link(&link)?,
     };
+    start_runtime(options, streams, None)
+}
+
+/// The link that the launcher of this process has made.
+fn take_link(link: &str) -> Result<LinkStreams, InitError> {
+    let no_link =
+        |problem: std::io::Error| InitError::NoLink { link: link.to_owned(), problem: problem.to_string() };
+    match link {
+        LINK_STDIO | LINK_STDIO_STDERR => stdio::take_streams(link == LINK_STDIO_STDERR).map_err(no_link),
+        LINK_RENDEZVOUS => rendezvous::take_rendezvous(),
+        number => stdio::take_socket(number).map_err(no_link),
+    }
+}
+
+/// Starts the runtime of a member, or of a process that leads the host of its own program.
+fn start_runtime(
+    options: &MemberOptions,
+    streams: LinkStreams,
+    own_program: Option<OwnProgramSlot>,
+) -> Result<MemberRuntime, InitError> {
     let entropy = getrandom::u64().map_err(std::io::Error::from)?;
     let machine = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
     let node = Node::member(std::process::id(), machine.unwrap_or_default(), entropy);
     let lasting = options.progress == Progress::Thread || is_main_thread();
+    let node = if own_program.is_some() { node.apart() } else { node };
     let session_io = SessionIo::new(node, inherited_by_members(), lasting);
+    let session_io = session_io.with_own_program(own_program.unwrap_or_default());
     let has_death_signal = matches!(streams.channel, stdio::ParentChannel::Socket(_))
         || std::env::var_os(DEATH_SIGNAL_ENV).is_some();
     MemberRuntime::new(session_io, streams, has_death_signal, options.progress)
@@ -217,6 +245,17 @@ pub(crate) fn serve() -> Result<(), InitError> {
     let runtime = connect(&MemberOptions::new().progress(Progress::Manual))?;
     runtime.wait(Duration::MAX, |state| state.is_over.then_some(()));
     // The parent should receive what there is to report before this process ends.
+    let _ = runtime.wait_flushed(LAST_WORDS, true);
+    Ok(())
+}
+
+/// Leads the host of this program, which is a child of this process, until no member of the host is
+/// left, and no host below.
+fn lead(link: &str, own_program: OwnProgramSlot) -> Result<(), InitError> {
+    let options = MemberOptions::new().progress(Progress::Manual);
+    let runtime = start_runtime(&options, take_link(link)?, Some(own_program))?;
+    runtime.wait(Duration::MAX, |state| (state.is_over || state.has_no_members).then_some(()));
+    runtime.pass_on_all();
     let _ = runtime.wait_flushed(LAST_WORDS, true);
     Ok(())
 }

@@ -195,6 +195,12 @@ impl MemberReactor {
     fn note(&mut self, executed: u64) {
         let mut shared = self.sink.shared.lock();
         shared.state.executed += executed;
+        let node = self.engine.session_io(self.id).map(SessionIo::node);
+        if !shared.state.has_no_members && node.is_some_and(Node::is_left_by_all) {
+            shared.state.has_no_members = true;
+            self.sink.shared.announce(shared);
+            return self.note(0);
+        }
         let Some(session_io) = self.engine.session_io(self.id).filter(|_| shared.state.flush_waiters > 0)
         else {
             return;

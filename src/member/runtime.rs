@@ -50,6 +50,8 @@ pub(super) struct MemberState {
     pub(super) place: Option<MemberInfo>,
     /// The node and everything that it has started have ended.
     pub(super) is_over: bool,
+    /// No member of the host that this process leads without being one is left, and no host below.
+    pub(super) has_no_members: bool,
     /// No other member needs this process.
     pub(super) alone: bool,
     /// Everything that this process had to pass on is with the next process.
@@ -117,6 +119,7 @@ impl MemberRuntime {
             stage: MemberStage::Joining,
             place: None,
             is_over: false,
+            has_no_members: false,
             alone: false,
             flushed: false,
             executed: 0,
@@ -255,6 +258,17 @@ impl MemberRuntime {
         self.with(|state| state.flush_waiters -= 1);
         let what = if alone { "other members" } else { "passing on what was printed" };
         flushed.unwrap_or(Err(MemberError::TimedOut(what)))
+    }
+
+    /// Waits until everything that this process had to pass on is with the next process, or the
+    /// session is over.
+    pub(super) fn pass_on_all(&self) {
+        self.with(|state| state.flush_waiters += 1);
+        let asked = self.send(MemberCommand::Tell(Input::Woken));
+        self.wait(Duration::MAX, |state| {
+            (state.is_over || state.executed >= asked && state.flushed).then_some(())
+        });
+        self.with(|state| state.flush_waiters -= 1);
     }
 
     /// Waits until `ready` returns something, for at most `timeout`.

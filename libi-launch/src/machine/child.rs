@@ -94,7 +94,7 @@ struct ChildEnd {
 #[derive(Debug)]
 pub(super) struct Child {
     role: ChildRole,
-    /// Whether it leads its host without being a member.
+    /// Whether it leads its host without being a member: by the options, or as its hello tells.
     is_agent: bool,
     /// The start that brings it up.
     start: StartId,

@@ -25,9 +25,11 @@
 //! | `Relaunch` | table, link; if the session is up, see [`LateLosses`] | |
 //! | `Exited`, `Detached` | the member is gone | the same |
 //! | `Link` | link | |
+//! | `InProgram` | engine | |
 //! | `InputTaken` | | the same |
 //! | `NoDependents`, `NotDirect`, `CannotLaunch`, `HandBack`, `Listening`, `Dropped` | nothing: handled by the node | |
 
+mod engines;
 mod fates;
 mod host_links;
 mod late_losses;
@@ -48,6 +50,7 @@ use libi_core::plan::{Shape, Strategy};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
+use self::engines::HostEngines;
 pub(super) use self::fates::Fates;
 use self::host_links::HostLinks;
 use self::late_losses::{LateLoss, LateLosses};
@@ -89,8 +92,8 @@ pub(super) struct FrontEndState {
     timings: Vec<LaunchTiming>,
     links: HostLinks,
     members: LiveMembers,
-    /// Agents lead the hosts, and are no members.
-    has_agents: bool,
+    /// Which hosts are led by their first members.
+    engines: HostEngines,
     /// When every host has to have its verdict.
     deadline: Instant,
     /// Since when the launch waits for resources, and how long it has waited before.
@@ -126,7 +129,7 @@ impl FrontEndState {
             timings: vec![LaunchTiming::default(); plan.hosts.len()],
             links: HostLinks::new(plan.hosts.len()),
             members: LiveMembers::new(plan.size),
-            has_agents: plan.options.agent.is_some(),
+            engines: HostEngines::new(&plan.options),
             deadline: Instant::FAR_FUTURE,
             queued_since: None,
             queued: Duration::ZERO,
@@ -181,6 +184,7 @@ impl FrontEndState {
             return notices;
         }
         self.links.note(report);
+        self.engines.note(report);
         match report {
             ChildMessage::Exited(rank, exit) => {
                 self.members.remove(*rank);
@@ -198,6 +202,7 @@ impl FrontEndState {
             ChildMessage::Failed(host, _, Failure { timing, .. }) => self.note_timing(*host, timing),
             ChildMessage::Relaunch(..)
             | ChildMessage::Link(..)
+            | ChildMessage::InProgram(_)
             | ChildMessage::NoDependents
             | ChildMessage::NotDirect
             | ChildMessage::CannotLaunch(..)
@@ -213,7 +218,7 @@ impl FrontEndState {
             LateLoss::Pending => return notices,
             LateLoss::Resolved(verdict) => {
                 if let ChildMessage::Failed(host, _, Failure { cause: Cause::Exited(exit), .. }) = &verdict
-                    && !self.has_agents
+                    && self.engines.is_in_program(*host)
                     && let Some(leader) = blocks(*host).first().map(|block| block.first)
                 {
                     self.members.remove(leader);
@@ -409,6 +414,11 @@ impl FrontEndState {
     /// The launcher of each host, and the times of its launch.
     pub(super) fn timings(&self) -> &[LaunchTiming] {
         &self.timings
+    }
+
+    /// Which hosts are led by their first members.
+    pub(super) fn engines(&self) -> &HostEngines {
+        &self.engines
     }
 
     /// Whether the links of hosts are direct.

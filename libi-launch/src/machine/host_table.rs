@@ -83,6 +83,7 @@ impl HostTable {
             | ChildMessage::NoDependents
             | ChildMessage::NotDirect
             | ChildMessage::Link(..)
+            | ChildMessage::InProgram(_)
             | ChildMessage::CannotLaunch(..)
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)

@@ -128,6 +128,8 @@ pub enum ChildMessage {
     CommandEnded(Rank, CommandEnd, u64),
     /// Not forwarded: the sender has written this many bytes of the staged files.
     Staged(u64),
+    /// The engine of a host runs in the program of its first member, although it should run apart.
+    InProgram(HostIndex),
 }
 
 /// The role of a child, and the rules of its session.

@@ -9,9 +9,11 @@
 //! - Leaders start the leaders of other hosts. The [late-commit queue](libi_core::plan::late) of
 //!   each leader decides which, or a static tree if the user asks for one.
 //! - Leaders start all further members of their own host at once.
-//! - A leader is the first member of its host, or an [agent](crate::options::Agent), which is none and
-//!   starts all members of its host. An agent may start programs that never join; the head of
-//!   `node/programs.rs` tells how.
+//! - A leader is the first member of its host, or an [agent](crate::options::Agent), which is none
+//!   and starts all members of its host. With [`Engine::Apart`](crate::options::Engine) the process
+//!   that was started is one, and its program, which is its child, one of those members: the driver
+//!   has it running already when the node starts it. The leader's hello tells which it is. An agent
+//!   may start programs that never join; the head of `node/programs.rs` tells how.
 //! - A leader that cannot launch hosts from its machine hands its hosts back to its parent (see the
 //!   heads of `launcher/health.rs` and `launcher/hand_back.rs`). If the leader of the first host
 //!   cannot launch, the front end launches all hosts itself.
@@ -137,7 +139,7 @@
 //! |---|---|---|
 //! | `Hello` | child, launcher | config and share are sent |
 //! | `Joined`, `Failed`, `Relaunch` | child, launcher, membership | recorded, passed on |
-//! | `Exited`, `Link`, `InputTaken` | | passed on, an end behind the output of the member |
+//! | `Exited`, `Link`, `InProgram`, `InputTaken` | | passed on, an end behind the output of the member |
 //! | `HoldsOutput` | output relay | output is still to come from there, or not |
 //! | `Detached` | child | recorded if it is the child itself; passed on |
 //! | `NoDependents` | child | a detached child is not awaited any more |
@@ -179,8 +181,8 @@
 //!   second `kill_grace` the verdict is given without an exit status.
 //! - **A starter ends**: hosts that have not arrived fail; the launch is retried.
 //! - **A link arrives that no host awaits**: it is refused, and its process ends.
-//! - **A relay is lost**: the hosts below it are launched again. **A leader cannot reach its relay**:
-//!   it comes back, and is admitted by the front end.
+//! - **A relay is lost**: the hosts below it are launched again. **A leader cannot reach its
+//!   relay**: it comes back, and is admitted by the front end.
 //! - **The parent is lost, or silent for too long**: the node ends, with everything it has started.
 //! - **Too many hosts are given up, or the front end's deadline passes**: no host is launched any
 //!   more (see the head of `front_end.rs`); open hosts are reported in the phase that they have

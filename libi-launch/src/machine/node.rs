@@ -128,6 +128,16 @@ impl Node {
         Self { starts, ..Self::new(SessionKey(0), role, LaunchOptions::default(), entropy) }
     }
 
+    /// The node of a process that leads its host in place of its program: it is an agent, and
+    /// starts all members of its host. If it leads none, it is an ordinary member.
+    #[must_use]
+    pub fn apart(mut self) -> Self {
+        if let Role::Member(parent) = &mut self.role {
+            parent.set_apart();
+        }
+        self
+    }
+
     fn new(session: SessionKey, role: Role, options: LaunchOptions, entropy: u64) -> Self {
         Self {
             session,
@@ -283,7 +293,8 @@ impl Node {
         &self.programs
     }
 
-    /// Whether the session is ending, so that nothing more has to be said about members that are lost.
+    /// Whether the session is ending, so that nothing more has to be said about members that are
+    /// lost.
     #[must_use]
     pub fn is_ending(&self) -> bool {
         self.stage.has_begun_to_end()

@@ -86,6 +86,8 @@ pub(super) enum JoinState {
 pub(super) struct ParentLink {
     process: u32,
     machine: String,
+    /// The process leads its host in place of its program, which is its child.
+    is_apart: bool,
     state: JoinState,
     last_heard: Instant,
     /// The session is up: the link belongs to the communication half, too.
@@ -103,6 +105,7 @@ impl ParentLink {
         Self {
             process,
             machine,
+            is_apart: false,
             state: JoinState::AwaitTicket,
             last_heard: Instant::ZERO,
             in_tree: false,
@@ -110,6 +113,11 @@ impl ParentLink {
             below: Ranks::new(),
             due: Instant::FAR_FUTURE,
         }
+    }
+
+    /// The process leads its host in place of its program.
+    pub(super) fn set_apart(&mut self) {
+        self.is_apart = true;
     }
 
     /// The ticket is awaited from now on.
@@ -156,7 +164,7 @@ impl ParentLink {
         }
         self.state = JoinState::AwaitConfig(ticket);
         self.due = now + hello_timeout;
-        Some(Hello { ticket, process: self.process, machine: self.machine.clone() })
+        Some(Hello { ticket, process: self.process, machine: self.machine.clone(), is_apart: self.is_apart })
     }
 
     /// The config has arrived; `None` if none is awaited, or if it gives this process no rank or
@@ -171,7 +179,7 @@ impl ParentLink {
         self.state = JoinState::Joining(Identity {
             first: config.blocks.first()?.first,
             blocks: if leads { config.blocks.clone() } else { Vec::new() },
-            is_agent: leads && config.options.agent.is_some(),
+            is_agent: leads && (self.is_apart || config.options.agent.is_some()),
             host: config.host,
             host_name: config.name.clone(),
             role: ticket.place,

@@ -3,12 +3,13 @@
 //! The [module](super) lists its states.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::error::{Errno, SignalError};
+use super::error::{Errno, SignalError, StartError};
 use super::exit::{ExitStatus, Signal};
 use super::sys::{self, Target, WaitMode};
-use super::watch::Watch;
+use super::watch::{Waiter, Watch};
 
 /// A process that was started here. Dropping it kills the process, with its group if it leads one,
 /// unless it was [released](Self::release).
@@ -23,6 +24,8 @@ pub struct Child {
     released: bool,
     /// Known once the status has been collected, here or by another part of this program.
     exit: Option<ExitStatus>,
+    /// Gets the exit status when that is known.
+    record: Option<Arc<OnceLock<ExitStatus>>>,
 }
 
 impl Child {
@@ -32,7 +35,26 @@ impl Child {
     const TIMEOUT: Duration = Duration::from_secs(1);
 
     pub(super) fn new(pid: i32, watch: Watch, own_group: bool) -> Self {
-        Self { pid, watch, own_group, released: false, exit: None }
+        Self { pid, watch, own_group, released: false, exit: None, record: None }
+    }
+
+    /// A child that this process has made by dividing itself (`fork`), and that leads a process
+    /// group of its own.
+    ///
+    /// # Errors
+    /// Its end could not be noticed: there is no pidfd and no thread for it.
+    pub fn forked(pid: i32) -> Result<Self, StartError> {
+        let pidfd = if sys::knows_pidfds() { sys::pidfd_open(pid) } else { None };
+        let watch = match pidfd {
+            Some(pidfd) => Watch::Pidfd(pidfd),
+            None => Waiter::new()?.watch(pid),
+        };
+        Ok(Self::new(pid, watch, true))
+    }
+
+    /// Where the exit status can be read, once it has been collected, when this value is gone.
+    pub fn exit_record(&mut self) -> Arc<OnceLock<ExitStatus>> {
+        Arc::clone(self.record.get_or_insert_default())
     }
 
     /// The process ID. Once [`try_wait`](Self::try_wait) has returned the exit status, another
@@ -93,6 +115,9 @@ impl Child {
                 return seen;
             }
             self.exit = seen;
+            if let (Some(record), Some(exit)) = (&self.record, seen) {
+                let _ = record.set(exit); // a second status is the same
+            }
         }
         self.exit
     }

@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "the operating system is met here")]
 
 use std::ffi::{CStr, c_int, c_void};
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -131,6 +131,14 @@ pub(super) fn pidfd_kill(pidfd: BorrowedFd<'_>, signal: Signal, group: bool) -> 
         libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal.number(), info, flags)
     };
     checked(result as c_int).map(drop)
+}
+
+/// A pidfd of a child that has not been waited for.
+pub(super) fn pidfd_open(pid: i32) -> Option<OwnedFd> {
+    // SAFETY: numbers. The kernel sets close-on-exec.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, NO_FLAGS) };
+    // SAFETY: created by this call; nothing else owns it.
+    RawFd::try_from(fd).ok().filter(|fd| *fd != -1).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Waits until the descriptor is readable or the timeout expires; returns whether it is readable.

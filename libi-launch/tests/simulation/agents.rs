@@ -1,7 +1,8 @@
 //! Scenarios in which agents lead the hosts, and what must hold in them.
 //!
-//! Half of them start any programs: some never join, some join late, some cannot be started, and
-//! some ignore the signal that asks them to end.
+//! Some are agents by the options, and some because they lead their hosts apart from their
+//! programs. Half of them start any programs: some never join, some join late, some cannot be
+//! started, and some ignore the signal that asks them to end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
 use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, HostState, LinkId, Node, Notice, Stream};
-use libi_launch::options::{Agent, LaunchOptions, Programs};
+use libi_launch::options::{Agent, Engine, LaunchOptions, Programs};
 
 use crate::scenario::Scenario;
 use crate::world::{Cluster, Happening, Process};
@@ -32,8 +33,8 @@ pub(crate) struct AgentTrouble {
     programs: Programs,
     /// The fraction of hosts that do not have the program.
     missing: f64,
-    /// The fractions of programs that cannot be started, that join, that end by themselves, and that
-    /// ignore the signal to end.
+    /// The fractions of programs that cannot be started, that join, that end by themselves, and
+    /// that ignore the signal to end.
     not_started: f64,
     joins: f64,
     exits: f64,
@@ -125,9 +126,19 @@ impl Scenario {
         self.agents.is_some_and(|agents| agents.programs == Programs::Any)
     }
 
+    /// Whether the leaders are not agents by the options, but lead their hosts apart from their
+    /// programs. Files are staged by agents alone.
+    pub(crate) fn is_apart(&self) -> bool {
+        let is_linked = self.agents.is_some_and(|agents| agents.programs == Programs::Linked);
+        is_linked && self.staging.is_none() && self.seed % 2 == 1
+    }
+
     /// Adds the agents to the options of the launch.
     pub(crate) fn agent_options(&self, options: LaunchOptions) -> LaunchOptions {
         let Some(agents) = self.agents else { return options };
+        if self.is_apart() {
+            return options.engine(Engine::Apart);
+        }
         options.agent(Agent::new(OsBytes::try_from("agent").unwrap())).programs(agents.programs)
     }
 
@@ -258,8 +269,8 @@ impl Cluster {
         self.process_is_killed(from, link);
     }
 
-    /// Checks that no agent has to be killed when the session ends: it kills its programs in time. Where
-    /// the ways to all levels of the tree take long, there may not be enough.
+    /// Checks that no agent has to be killed when the session ends: it kills its programs in time.
+    /// Where the ways to all levels of the tree take long, there may not be enough.
     pub(crate) fn check_kill_of_agent(&mut self, whom: Option<Id>, now: Instant) {
         let Some(process) = whom.map(|id| &self.processes[id.0 as usize]) else { return };
         let is_agent = matches!(process.place, Some(MemberRole::Leader(_))) && self.scenario.agents.is_some();
@@ -326,8 +337,8 @@ impl Cluster {
     }
 }
 
-/// Without faults, each program of a host in the session is started once, its output is read, and its
-/// end is reported.
+/// Without faults, each program of a host in the session is started once, its output is read, and
+/// its end is reported.
 pub(crate) fn checks(scenario: &Scenario, world: &Cluster, front: &Node, now: Instant) -> Result<(), String> {
     if let Some(wrong) = &world.plain.wrong {
         return Err(wrong.clone());

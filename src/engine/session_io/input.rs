@@ -40,13 +40,18 @@ impl SessionIo {
     /// Replaces standard input by the input of the front end; an agent keeps that for its first
     /// program. On failure standard input stays as it is.
     pub(super) fn take_input(&mut self, turn: &mut Turn<'_>) {
-        let Ok((reader, writer)) = io::pipe() else { return };
-        let Ok(ours) = duplicate(writer.as_raw_fd()) else { return };
-        let stream = Stream::ours(ours, false);
+        let (reader, stream) = match self.own_program.take_stdin() {
+            Some(stdin) => (None, stdin),
+            None => {
+                let Ok((reader, writer)) = io::pipe() else { return };
+                let Ok(ours) = duplicate(writer.as_raw_fd()) else { return };
+                (Some(OwnedFd::from(reader)), Stream::ours(ours, false))
+            }
+        };
         let at = (turn.id, LinkId::PARENT, FdRole::Input);
         let token = turn.targets.add(turn.registry, stream.number(), Interest::WRITABLE, at);
         let Ok(token) = token else { return };
-        let mut reader = Some(OwnedFd::from(reader));
+        let mut reader = reader;
         if !self.node.is_agent()
             && let Some(reader) = reader.take()
             && replace(reader.as_fd(), 0).is_err()

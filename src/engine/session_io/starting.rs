@@ -1,6 +1,7 @@
 //! Starts the processes of a node, as their launch methods describe.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -9,14 +10,14 @@ use std::sync::Arc;
 
 use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::hosts::{HostList, HostRef};
-use libi_core::ids::Rank;
+use libi_core::ids::{HostIndex, Rank};
 use libi_launch::backend::{Channel, HOST_ENV, LINK_ENV, LINK_FD, LaunchMethod, Local, SpawnSpec};
 use libi_launch::delivery::{DIRECTORY_ENV, Delivery};
 use libi_launch::exit_trailer::{ExitTrailer, TrailerTag};
 use libi_launch::machine::{
     Event, HostSpec, LinkId, Node, Program, StartId, StartRequest, Stream as StdStream,
 };
-use libi_launch::options::AGENT_ENV;
+use libi_launch::options::{AGENT_ENV, APART_ENV};
 use libi_launch::process::{Child, Environment, FdSource, LONG_FD_TABLE, Signal, Start, StartError};
 use libi_launch::quote::DEATH_SIGNAL_ENV;
 
@@ -27,10 +28,17 @@ use crate::engine::agent_delivery::AgentDelivery;
 use crate::engine::fd_budget::{FDS_PER_START, original_limit, with_limit};
 use crate::engine::link_io::LinkIo;
 use crate::engine::stream::Stream;
+use crate::engine::stream_ids::StreamIds;
 use crate::engine::sys::duplicate_from;
 
 /// From this many started processes on, their descriptors are moved to high numbers.
 const MOVE_UP_FROM: usize = 64;
+
+/// Values of [`APART_ENV`] for a process whose link is in its standard streams or at a rendezvous,
+/// without and with standard input of the session. A process whose link is a socket gets the
+/// [identities](StreamIds) of the streams that lead to its launcher.
+const APART: &str = "all";
+const APART_WITH_INPUT: &str = "all+input";
 
 /// A started process, and the engine's ends of its streams.
 pub(super) struct Started {
@@ -106,6 +114,11 @@ impl SessionIo {
         request: &StartRequest,
         turn: &mut Turn<'_>,
     ) -> Result<(), StartFailure> {
+        if let StartRequest::Member(..) = request
+            && let Some(own) = self.own_program.take()
+        {
+            return self.watch_started(link, own.into_started(), turn);
+        }
         self.reserve_fds(request)?;
         let adapted = self.adapted_start(request);
         let request = adapted.as_ref().unwrap_or(request);
@@ -126,6 +139,15 @@ impl SessionIo {
         if let Some(link_io) = self.links.get_mut(&link).filter(|_| is_unlinked) {
             link_io.closed = true;
         }
+        self.watch_started(link, started, turn)
+    }
+
+    fn watch_started(
+        &mut self,
+        link: LinkId,
+        started: Started,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), StartFailure> {
         self.register_started(link, started, turn).map_err(|error| {
             StartFailure::by_system(format_args!("cannot be watched: {error}"), error.raw_os_error())
         })
@@ -216,7 +238,16 @@ pub(super) fn spawn_spec(
     environment: &Environment,
     here: &HostList,
 ) -> Result<SpawnSpec, StartFailure> {
-    let of_leader = |program: &Program| Program { env: with_names(&program.env, node), ..program.clone() };
+    let apart = |takes_input: bool| {
+        let value = if takes_input { APART_WITH_INPUT } else { APART };
+        variable(APART_ENV.as_bytes(), value.as_bytes()).filter(|_| node.options().leads_apart())
+    };
+    let takes_input = matches!(request, StartRequest::Host(_, task, _) if task.host == HostIndex(0))
+        && node.options().input;
+    let of_leader = |program: &Program| {
+        let env = with_names(&program.env, node).into_iter().chain(apart(takes_input));
+        Program { env: env.collect(), ..program.clone() }
+    };
     let delivered = |program: &Program| match delivery(node) {
         Some(delivery) => delivery.script_for(&of_leader(program)),
         None => of_leader(program),
@@ -268,11 +299,19 @@ pub(super) fn spawn(
     let (stderr, its_stderr) = pipe(open).map_err(failed_to_make("pipe"))?;
     let mut start = Start::new(spec.program, inherited.environment.clone().with(spec.env));
     let (first, trailer) = (spec.initial_input, spec.trailer);
+    let is_apart = |value: &str| {
+        let is_this = |name: &EnvVar| name.name().as_bytes() == APART_ENV.as_bytes();
+        start.env.variables().iter().any(|it| is_this(it) && it.value().as_bytes() == value.as_bytes())
+    };
+    let takes_input = is_apart(APART_WITH_INPUT);
+    let tells_streams = takes_input || is_apart(APART);
     start.args = spec.args;
     start.cwd = spec.cwd;
     start.open_files = inherited.open_files;
     start.parent_death_signal = inherited.death_signal;
     start.fds.insert(2, FdSource::File(its_stderr.as_fd()));
+    let mut ids = StreamIds::default();
+    ids.add(2, its_stderr.as_fd());
     let mut print_pipes = vec![(StdStream::Err, stderr)];
     match spec.channel {
         Channel::Socket => {
@@ -282,6 +321,13 @@ pub(super) fn spawn(
             start.fds.insert(LINK_FD, FdSource::File(theirs.as_fd()));
             if let Some(stdin) = inherited.stdin {
                 start.fds.insert(0, FdSource::File(stdin.as_fd()));
+            }
+            let null = File::open("/dev/null").ok().filter(|_| takes_input);
+            ids.add(1, its_stdout.as_fd());
+            null.iter().for_each(|null| ids.add(0, null.as_fd()));
+            if tells_streams {
+                let told = variable(APART_ENV.as_bytes(), ids.to_string().as_bytes());
+                start.env = start.env.with(told);
             }
             let child = start.start()?;
             print_pipes.push((StdStream::Out, stdout));
@@ -377,7 +423,7 @@ pub(crate) fn inherited() -> Environment {
     let all = Environment::inherited();
     let meant = |variable: &&EnvVar| {
         let name = variable.name().as_bytes();
-        ![LINK_ENV, HOST_ENV, DEATH_SIGNAL_ENV, OWN_NAMES_ENV, AGENT_ENV, DIRECTORY_ENV]
+        ![LINK_ENV, HOST_ENV, DEATH_SIGNAL_ENV, OWN_NAMES_ENV, AGENT_ENV, APART_ENV, DIRECTORY_ENV]
             .map(str::as_bytes)
             .contains(&name)
             && !name.starts_with(REPLACED_PREFIX.as_bytes())

@@ -176,11 +176,16 @@ impl LaunchReport {
                 write!(f, "\n  hosts cannot launch each other ({host}: {why}); the front end launched all")?;
             }
         }
-        let mut hosts = HostList::new();
-        for host in self.fell_back() {
-            // It was in a list before.
-            let _ = hosts.push(HostRef::new(&host.name));
+        let in_program = list(self.hosts.iter().filter(|host| host.in_program));
+        if !in_program.is_empty() {
+            write!(
+                f,
+                "\n  {}  led by the program itself, which was running when it loaded libi: other members \
+                 depend on it",
+                FoldedHosts(&in_program)
+            )?;
         }
+        let hosts = list(self.fell_back());
         if hosts.is_empty() {
             return Ok(());
         }
@@ -190,6 +195,15 @@ impl LaunchReport {
             FoldedHosts(&hosts)
         )
     }
+}
+
+fn list<'a>(hosts: impl Iterator<Item = &'a HostReport>) -> HostList {
+    let mut list = HostList::new();
+    for host in hosts {
+        // It was in a list before.
+        let _ = list.push(HostRef::new(&host.name));
+    }
+    list
 }
 
 /// The ranks of members that failed, where those are not the leaders; of many only the first few.

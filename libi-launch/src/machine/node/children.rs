@@ -108,6 +108,7 @@ impl Node {
                 if hello.ticket != *child.ticket() {
                     return Err(Cause::WrongTicket);
                 }
+                self.note_engine(link, hello.is_apart);
                 self.up(link, now, out);
                 Ok(())
             }
@@ -141,6 +142,18 @@ impl Node {
     /// How long a leader may take from its hello until its host has joined.
     pub(super) fn time_to_join(&self) -> Duration {
         self.options.rules.join_timeout + self.options.rules.kill_grace.saturating_mul(2)
+    }
+
+    /// A leader has told whether it leads its host apart from its program. If it should and does
+    /// not, that is reported.
+    fn note_engine(&mut self, link: LinkId, is_apart: bool) {
+        let Some(child) = self.children.get_mut(link) else { return };
+        let Some(Launch { host, .. }) = child.launch() else { return };
+        if is_apart {
+            child.set_agent();
+        } else if self.options.leads_apart() {
+            self.reports.push(ChildMessage::InProgram(host));
+        }
     }
 
     /// A child has said hello: sends its config, and its share of hosts.

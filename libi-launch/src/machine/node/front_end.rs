@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use libi_core::ids::HostIndex;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
@@ -57,6 +58,13 @@ impl Node {
     #[must_use]
     pub fn link_counts(&self) -> (u32, u32) {
         self.front_end().map_or((0, 0), |front| front.links().counts())
+    }
+
+    /// Whether the engine of this host runs in the program of its first member, although it should
+    /// run apart.
+    #[must_use]
+    pub fn is_in_program(&self, host: HostIndex) -> bool {
+        self.front_end().is_some_and(|front| front.engines().is_exception(host))
     }
 
     /// How long the launch has waited for resources.

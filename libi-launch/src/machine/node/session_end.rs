@@ -166,6 +166,13 @@ impl Node {
         depend_on_no_parent(&self.children)
     }
 
+    /// Whether this is an agent without members and without hosts below, in a session that is up.
+    /// It may end.
+    #[must_use]
+    pub fn is_left_by_all(&self) -> bool {
+        self.is_agent() && self.stage.is_up() && self.children.is_empty() && self.starts.is_empty()
+    }
+
     /// Reports to the parent, once, that no process depends on this node.
     pub(super) fn report_no_dependents(&mut self) {
         let children = &self.children;

@@ -311,7 +311,12 @@ impl Cluster {
                 self.arrive(at, link, send(opening(Kind::Ticket, &FOREIGN_TICKET)), agenda);
             }
             Fate::Stale => {
-                let hello = Hello { ticket: FOREIGN_TICKET, process: 1, machine: "elsewhere".to_owned() };
+                let hello = Hello {
+                    ticket: FOREIGN_TICKET,
+                    process: 1,
+                    machine: "elsewhere".to_owned(),
+                    is_apart: false,
+                };
                 self.arrive(at, link, send(opening(Kind::Hello, &hello)), agenda);
             }
             Fate::ClosesOnly => self.arrive(at, link, Event::Closed(link), agenda),

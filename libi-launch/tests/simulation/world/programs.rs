@@ -147,7 +147,12 @@ impl Cluster {
                 self.arrive(from, link, send_frame(&opening(Kind::Ticket, &FOREIGN_TICKET)), agenda);
             }
             Fate::Stale => {
-                let hello = Hello { ticket: FOREIGN_TICKET, process: 1, machine: "elsewhere".to_owned() };
+                let hello = Hello {
+                    ticket: FOREIGN_TICKET,
+                    process: 1,
+                    machine: "elsewhere".to_owned(),
+                    is_apart: false,
+                };
                 self.arrive(from, link, send_frame(&opening(Kind::Hello, &hello)), agenda);
             }
             Fate::ClosesOnly => self.arrive(from, link, Event::Closed(link), agenda),
@@ -184,7 +189,9 @@ impl Cluster {
         cut: Option<usize>,
         agenda: &mut Agenda<Self>,
     ) {
-        let id = agenda.start(Driver::new(Node::member(1, "node".to_owned(), self.rng.bits())));
+        let node = Node::member(1, "node".to_owned(), self.rng.bits());
+        let node = if self.scenario.is_apart() { node.apart() } else { node };
+        let id = agenda.start(Driver::new(node));
         self.add(Some(place), attempt, name, Some((from, link)));
         self.process(id).sends = cut;
         self.process(from).children.insert(link, Some(id));

@@ -22,7 +22,12 @@
 //! touch:PATH       makes a file; {rank} as above
 //! await:PATH       waits until there is such a file
 //! exit:N           exits with this status
-//! abort            crashes
+//! _exit:N          exits with this status, without anything that a program registers for its end
+//! exec:PROGRAM     executes another program in its place
+//! close            closes all descriptors
+//! stop:MS          is stopped for so long
+//! abort            ends itself by SIGABRT
+//! crash            writes where no memory is
 //! signal:N         sends itself a signal
 //! ignore:N         ignores a signal
 //! catch:N:PATH     makes a file on this signal, and continues
@@ -124,7 +129,24 @@ fn obey(word: &str, member: &mut Option<Member>) {
             }
         }
         "exit" => std::process::exit(number() as i32),
+        // SAFETY: does not return.
+        "_exit" => unsafe { libc::_exit(number() as i32) },
+        "exec" => {
+            use std::os::unix::process::CommandExt;
+            panic!("{}", std::process::Command::new(rest).exec());
+        }
+        // SAFETY: nothing of this program is used after it but its end.
+        "close" => drop(unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) }),
+        "stop" => {
+            let wake = format!("sleep {}; kill -CONT {}", millis().as_secs_f64(), std::process::id());
+            let mut waker = std::process::Command::new("sh").args(["-c", &wake]).spawn().unwrap();
+            // SAFETY: a number.
+            unsafe { libc::raise(libc::SIGSTOP) };
+            waker.wait().unwrap();
+        }
         "abort" => std::process::abort(),
+        // SAFETY: none. The process ends here.
+        "crash" => unsafe { std::ptr::without_provenance_mut::<u8>(8).write_volatile(1) },
         // SAFETY: the argument is a number.
         "signal" => drop(unsafe { libc::raise(number() as i32) }),
         // SAFETY: ignoring a signal needs no handler.
