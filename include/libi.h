@@ -292,6 +292,22 @@ typedef enum libi_outcome {
   LIBI_OUTCOME_TIMED_OUT = 4
 } libi_outcome;
 
+/** Which process carries a host's part of the tree, if no agent does. Since 0.1. */
+typedef enum libi_engine {
+  /**
+   * The first member's own process. If it ends, crashes or executes another program, the members
+   * that depend on it end as well.
+   */
+  LIBI_ENGINE_IN_PROGRAM = 0,
+  /**
+   * A process of its own. The process that was started on a host divides before its main(): the
+   * program is the child, a member like all others, and what it does to itself costs no other
+   * member anything. A program that loads the library while it runs is led as with
+   * LIBI_ENGINE_IN_PROGRAM; libi_report_host_info says so.
+   */
+  LIBI_ENGINE_APART = 1
+} libi_engine;
+
 /**
  * Called for each log line: its level, its target (the part of the library, as "libi::launch")
  * and its text. The strings are valid until it returns.
@@ -791,6 +807,13 @@ libi_result libi_options_set_loopback(libi_options *options, bool loopback);
  * the first member of each host leads it. Since 0.1.
  */
 libi_result libi_options_set_agent(libi_options *options, const char *program);
+
+/**
+ * Sets which process carries a host's part of the tree; LIBI_ENGINE_IN_PROGRAM is the default.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such choice. Since 0.1.
+ */
+libi_result libi_options_set_engine(libi_options *options, libi_engine engine);
 
 /**
  * Sends this file to hosts that do not have it at the path of the agent; each host passes it on to
@@ -1623,6 +1646,11 @@ typedef struct libi_report_host_info {
    * shell, although it was to be direct; -1 otherwise.
    */
   int32_t direct;
+  /**
+   * Whether its first member's own process carries its part of the tree, although the launch has
+   * LIBI_ENGINE_APART.
+   */
+  bool in_program;
   /** Why it has not joined; NULL if it has. */
   const libi_failure *failure;
 } libi_report_host_info;

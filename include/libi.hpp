@@ -335,6 +335,7 @@ public:
     options &links(libi_links links) { return self(libi_options_set_links(get(), links)); }
     options &allow_plain(bool allow = true) { return self(libi_options_set_allow_plain(get(), allow)); }
     options &front_end_limits(bool set = true) { return self(libi_options_set_front_end_limits(get(), set)); }
+    options &engine(libi_engine engine) { return self(libi_options_set_engine(get(), engine)); }
     options &agent(const std::string &program) {
         return self(libi_options_set_agent(get(), program.c_str()));
     }

@@ -101,6 +101,9 @@ pub struct libi_report_host_info {
     /// 1 if its link to the host that launched it is direct; 0 if it is the channel of the remote
     /// shell, although it was to be direct; -1 otherwise.
     pub direct: i32,
+    /// Whether its first member's own process carries its part of the tree, although the launch has
+    /// LIBI_ENGINE_APART.
+    pub in_program: bool,
     /// Why it has not joined; NULL if it has.
     pub failure: *const libi_failure,
 }
@@ -182,6 +185,7 @@ pub unsafe extern "C" fn libi_report_host(
                 hello: host.hello.map_or(-1, micros),
                 joined: host.joined.map_or(-1, micros),
                 direct: host.direct.map_or(-1, i32::from),
+                in_program: host.in_program,
                 failure: failure.map_or(null(), OwnedPart::as_ptr),
             })
         })

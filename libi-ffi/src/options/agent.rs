@@ -3,11 +3,11 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use libc::c_char;
-use libi::{Agent, Delivery, LaunchOptions, OsBytes, Programs};
+use libc::{c_char, c_int};
+use libi::{Agent, Delivery, Engine, LaunchOptions, OsBytes, Programs};
 
 use super::libi_options;
-use crate::args;
+use crate::args::{self, from_c};
 use crate::error::{CallError, CallResult};
 use crate::object::change;
 use crate::result::libi_result;
@@ -27,6 +27,43 @@ pub unsafe extern "C" fn libi_options_set_agent(
     unsafe {
         change(options, |options: &mut LaunchOptions| {
             options.agent = if program.is_null() { None } else { Some(agent(program)?) };
+            Ok(())
+        })
+    }
+}
+
+/// Which process carries a host's part of the tree, if no agent does. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum libi_engine {
+    /// The first member's own process. If it ends, crashes or executes another program, the members
+    /// that depend on it end as well.
+    LIBI_ENGINE_IN_PROGRAM = 0,
+    /// A process of its own. The process that was started on a host divides before its main(): the
+    /// program is the child, a member like all others, and what it does to itself costs no other
+    /// member anything. A program that loads the library while it runs is led as with
+    /// LIBI_ENGINE_IN_PROGRAM; libi_report_host_info says so.
+    LIBI_ENGINE_APART = 1,
+}
+
+/// cbindgen:ignore
+pub type libi_engine_arg = c_int;
+
+/// Sets which process carries a host's part of the tree; LIBI_ENGINE_IN_PROGRAM is the default.
+///
+/// Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such choice. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_engine(
+    options: *mut libi_options,
+    engine: libi_engine_arg,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            options.engine = from_c!(engine, "libi_engine", libi_engine {
+                LIBI_ENGINE_IN_PROGRAM => Engine::InProgram,
+                LIBI_ENGINE_APART => Engine::Apart,
+            })?;
             Ok(())
         })
     }

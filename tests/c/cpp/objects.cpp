@@ -72,7 +72,7 @@ void descriptions() {
         .rule(LIBI_RULE_ATTEMPTS, 1);
     how.input().output(LIBI_OUTPUT_EVENTS)
         .output(LIBI_OUTPUT_FILES, "/nowhere")
-        .output(LIBI_OUTPUT_DISCARD).links(LIBI_LINKS_CHANNEL);
+        .output(LIBI_OUTPUT_DISCARD).links(LIBI_LINKS_CHANNEL).engine(LIBI_ENGINE_APART);
     how.allow_plain().front_end_limits().backend(LIBI_BACKEND_RSH).backend(LIBI_BACKEND_SHELL, "x");
     how.backend(LIBI_BACKEND_SSH).ssh_option("BatchMode=yes").backend(LIBI_BACKEND_LOCAL);
     CHECK(libi_options_rule(how.get(), LIBI_RULE_KILL_GRACE) == 100 &&

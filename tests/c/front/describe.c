@@ -164,6 +164,9 @@ static void options(void)
   DONE(libi_options_set_front_end_limits(how, true));
   DONE(libi_options_set_loopback(how, true));
 
+  DONE(libi_options_set_engine(how, LIBI_ENGINE_APART));
+  DONE(libi_options_set_engine(how, LIBI_ENGINE_IN_PROGRAM));
+  GIVES(LIBI_ERR_ARGUMENT, libi_options_set_engine(how, (libi_engine)2));
   libi_agent_serve_if_asked(); /* this process is none */
   GIVES(LIBI_ERR_STATE, libi_options_set_agent_file(how, "/proc/self/exe"));
   SAYS("libi_options_set_agent()", libi_last_error());
@@ -243,6 +246,7 @@ static void no_options(void)
   GIVES(LIBI_ERR_NULL, libi_options_set_allow_plain(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_front_end_limits(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_loopback(NULL, true));
+  GIVES(LIBI_ERR_NULL, libi_options_set_engine(NULL, LIBI_ENGINE_APART));
   GIVES(LIBI_ERR_NULL, libi_options_set_agent(NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_set_agent_file(NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_set_any_programs(NULL, true));
