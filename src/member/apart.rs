@@ -40,10 +40,26 @@
 //! | with AddressSanitizer, under valgrind | after theirs | yes |
 //! | any, with the library in `LD_PRELOAD` | when the loader starts the program | yes |
 //! | that loads the library itself, as Python with ctypes | in the middle of the program | no |
-//! | with threads before `main`, as with ThreadSanitizer | before `main` | no |
+//! | with threads before `main` (not tried) | before `main` | no |
 //!
 //! A program that does not divide leads its host as with `Engine::InProgram`, and its hello says
 //! so.
+//!
+//! # Cost
+//! One further process on each host, and one further hop for its first member. Medians of 15, both
+//! engines in one run, by a debug build on two busy processors:
+//!
+//! | | in the program | apart |
+//! |---|---|---|
+//! | launch of one host with one member | 2.6 ms | 3.2 ms |
+//! | launch of 8 hosts with 2 members each | 48.0 ms | 47.9 ms |
+//! | a barrier of the 2 members of one host | 32 µs | 56 µs |
+//! | private memory of the process that leads | | 0.65 MB |
+//!
+//! # Differences
+//! The exit of the first member is that of the program, also where a script around it exits
+//! otherwise. Output that no user takes stays with the parent until the session ends, even if its
+//! members were killed.
 
 mod dividing;
 mod passing;
