@@ -91,8 +91,9 @@ struct Warm {
 
 impl Warm {
     fn new(reach: &Reach) -> Self {
-        let began = Instant::now();
+        // The first call builds the programs, which is not the launch.
         let mut command = reach.command(programs::libi());
+        let began = Instant::now();
         command.arg("shell").args(&reach.libi).args(["-w", &reach.hosts]);
         let mut child = command.spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));

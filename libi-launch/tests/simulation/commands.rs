@@ -354,7 +354,27 @@ pub(crate) fn checks(
             return Err(format!("nothing holds {id:?} up, and it has not ended: {asked:?}"));
         }
     }
-    check_losses(world)
+    check_losses(world)?;
+    check_deaths(scenario, world, now)
+}
+
+/// Processes have their outcomes some time after their agent was killed.
+fn check_deaths(scenario: &Scenario, world: &Cluster, now: Instant) -> Result<(), String> {
+    let noticed = scenario.rules.peer_timeout * 3 + scenario.rules.kill_grace * 8;
+    for death in world.deaths.iter().filter(|death| death.at + noticed < now) {
+        let Some(MemberRole::Leader(host)) = death.place else { continue };
+        let lives = world.alive().any(|(_, agent)| agent.place == death.place);
+        if lives || !world.processes[0].alive {
+            continue;
+        }
+        for asked in world.commands.asked.values().filter(|asked| asked.hosts.contains(&host)) {
+            let done = asked.outcomes.keys().filter(|process| process.host == host).count();
+            if asked.at + noticed < now && done != asked.per_host as usize {
+                return Err(format!("the agent of {host} was killed at {}, unnoticed: {asked:?}", death.at));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn check_outcome(
