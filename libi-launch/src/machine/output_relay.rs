@@ -16,6 +16,7 @@
 //!
 //! Where equal output is merged (`output_merge.rs`), a piece costs more credit than its text has
 //! bytes: its ranks count, and a fixed number. The user of the front end is not charged for these.
+//! Output of commands is never merged, and goes before that of members.
 //!
 //! A node that lives on without its parent [discards](OutputRelay::discard) all output.
 
@@ -262,6 +263,19 @@ mod tests {
         relay.push(LINK, false, piece(10), Instant::ZERO);
         assert_eq!(pop(&mut relay, &mut sources), Some(10));
         assert!(sources.is_empty());
+    }
+
+    #[test]
+    fn output_of_commands_is_not_held_where_that_of_members_is_merged() {
+        let (mut relay, mut sources) = (OutputRelay::new(), BTreeMap::new());
+        relay.fold(Duration::from_secs(1), 8);
+        relay.push(LINK, true, piece(10), Instant::ZERO);
+        assert_eq!(pop(&mut relay, &mut sources), None, "another member may print the same");
+        let of_command = OutputPiece::new(Rank(8), Stream::Out, vec![b'x'; 20]);
+        assert_eq!(relay.credit_of(&of_command), 20);
+        relay.push(LINK, true, of_command, Instant::ZERO);
+        assert_eq!((pop(&mut relay, &mut sources), pop(&mut relay, &mut sources)), (Some(20), None));
+        assert_eq!((relay.is_drained(), sources), (false, BTreeMap::from([(LINK, 20)])));
     }
 
     #[test]
