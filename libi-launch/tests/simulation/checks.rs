@@ -73,14 +73,13 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
         let of_host = replaced.iter().filter(|replaced| replaced.host == host).map(|replaced| &replaced.by);
         let own = format!("node{}", host.0);
         let names: Vec<&String> = std::iter::once(&own).chain(of_host).collect();
-        let mut misplaced = out_of_place(&names, &starts);
-        if misplaced.is_some() && !scenario.freezes.is_empty() {
-            // Below a frozen process attempts go on that the launchers above do not know. They take the
-            // same numbers later.
-            let mut in_time = starts.clone();
-            in_time.sort_by_key(|start| start.at);
-            misplaced = out_of_place(&names, &in_time);
-        }
+        // Below a frozen process launchers go on with attempts that those above do not know. These take
+        // the same numbers later, perhaps on another machine.
+        let misplaced = if scenario.freezes.is_empty() {
+            out_of_place(&names, &starts)
+        } else {
+            starts.iter().copied().find(|start| !names.contains(&&start.name))
+        };
         if let Some(start) = misplaced {
             return Err(format!("{host} is launched where it has no place: {start:?} of {starts:?}"));
         }

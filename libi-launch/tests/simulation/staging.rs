@@ -255,8 +255,14 @@ impl Cluster {
         let started = &self.processes[from.0 as usize].started;
         let outstanding = |link: &LinkId, child: &Id| {
             let sent = self.disks.sent.get(&(from, *link)).copied().unwrap_or(0);
-            let lives = self.processes[child.0 as usize].alive;
-            if lives { sent.saturating_sub(written(child)) } else { 0 }
+            let process = &self.processes[child.0 as usize];
+            // A host that has failed gets no more, and is not waited for.
+            let has_failed = match self.scenario.disk_fate(&process.name) {
+                DiskFate::Full => true,
+                DiskFate::FillsAt(at) => sent > at,
+                DiskFate::Works | DiskFate::Corrupts => false,
+            };
+            if process.alive && !has_failed { sent.saturating_sub(written(child)) } else { 0 }
         };
         let to_child = started.get(&link).map_or(0, |child| outstanding(&link, child));
         let all: u64 = started.iter().map(|(link, child)| outstanding(link, child)).sum();
