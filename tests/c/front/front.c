@@ -42,7 +42,7 @@ int main(int argc, char **argv)
   loop(LIBI_PROGRESS_MANUAL, 0);
   loop(LIBI_PROGRESS_THREAD, 1);
   loop(LIBI_PROGRESS_MANUAL, 1);
-  commands();
+  commands(argv[0]);
   misuse();
   CHECK(descriptors() == before);
   puts("front: all as it should be");

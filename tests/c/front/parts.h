@@ -23,7 +23,7 @@ void folded_output(void);
 void loop(libi_progress progress, int ends_from_within);
 
 /* Commands in a session of agents: commands.c */
-void commands(void);
+void commands(const char *own_program);
 
 /* What a program does wrong: misuse.c */
 void misuse(void);
