@@ -7,7 +7,7 @@ use libi::Rules;
 
 use crate::TIMEOUT;
 use crate::jobs::{Place, run_inside};
-use crate::running::{Running, SOON, all_are_named, all_have_started, job};
+use crate::running::{Running, SOON, all_are_named, all_have_started, job, leaders};
 use crate::verdicts::{HOSTS, Launch, says};
 use libi_testkit::labs::{Slurm, within};
 use libi_testkit::programs;
@@ -19,6 +19,8 @@ const TIME_LIMITS: Duration = Duration::from_secs(45);
 
 /// When a job that has not begun is told again to do so.
 const TELL_AGAIN: Duration = Duration::from_secs(10);
+/// When a job whose tasks still run is cancelled again.
+const CANCEL_AGAIN: Duration = Duration::from_secs(3);
 
 /// A launch whose programs run and do not join.
 fn stuck<'a>(lab: &'a Slurm, hosts: &str) -> Launch<'a> {
@@ -61,7 +63,15 @@ fn a_launch_whose_job_or_step_is_cancelled_fails_with_the_words_of_slurm() {
         let report = launch.disturbed(SOON, |mark| {
             all_have_started(mark, NODES.len());
             cancelled = job(&lab);
-            lab.cancel(&format!("{cancelled}{step}"));
+            // Slurm may not have heard yet that the tasks of a step run, and does not end them then.
+            let mut told: Option<Instant> = None;
+            within(SOON, "the tasks have ended", || {
+                if told.is_none_or(|at| at.elapsed() > CANCEL_AGAIN) {
+                    lab.cancel(&format!("{cancelled}{step}"));
+                    told = Some(Instant::now());
+                }
+                leaders(mark).is_empty()
+            });
         });
         assert!(!report.is_up(), "{report}");
         says(&report, "s0001", &[&words(&cancelled, "s0001")]);
