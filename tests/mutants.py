@@ -184,7 +184,7 @@ MUTANTS = [
  ('credit of merged output goes to one source (folded output)', M + 'output_merge.rs',
   '*sources.entry(*link).or_default() += unit.credit;',
   '*sources.entry(links[0]).or_default() += unit.credit;'),
- ('nobody is told of output that is held', M + 'output_relay.rs',
+ ('the parent is not told of output that is held', M + 'output_relay.rs',
   'let is_marked = !self.is_drained() && (self.is_marked || reports_end);',
   'let is_marked = !self.is_drained() && self.is_marked && reports_end;'),
  ('output without a reader is thrown away', M + 'output_relay.rs',

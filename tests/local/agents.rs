@@ -26,7 +26,7 @@ fn heard_with(lab: &Lab, victim: u32, way: &str, others: &str) -> Heard {
 }
 
 /// Only the victim's exit is this, and the output of all others has arrived.
-fn costs_only_its_rank(heard: &Heard, victim: u32, exit: Exit, way: &str) {
+pub(super) fn costs_only_its_rank(heard: &Heard, victim: u32, exit: Exit, way: &str) {
     assert!(heard.lost.is_empty(), "{way} at {victim}: {}", heard.described());
     for rank in (0..SIZE).filter(|rank| *rank != victim) {
         assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "{way} at {victim}: {}", heard.described());

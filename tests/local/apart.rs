@@ -5,6 +5,8 @@
 use libi::{Engine, Exit, FrontEnd, LaunchOptions};
 use libi_testkit::local::*;
 
+use super::agents::costs_only_its_rank;
+
 /// Hosts in a tree of several levels, two members on each.
 const HOSTS: &str = "n[0-11]:2";
 const SIZE: u32 = 24;
@@ -24,16 +26,6 @@ fn heard(lab: &Lab, hosts: &str, words: &[&str]) -> Heard {
     let heard = Heard::all(&front);
     drop(session);
     heard
-}
-
-/// Only the victim's exit is this, and the output of all others has arrived.
-fn costs_only_its_rank(heard: &Heard, victim: u32, exit: Exit, way: &str) {
-    assert!(heard.lost.is_empty(), "{way} at {victim}: {}", heard.described());
-    for rank in (0..SIZE).filter(|rank| *rank != victim) {
-        assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "{way} at {victim}: {}", heard.described());
-        assert_eq!(heard.out(rank), "up\nlast\n", "{way} at {victim}: rank {rank}");
-    }
-    assert_eq!(heard.exits.get(&victim), Some(&exit), "{way} at {victim}: {}", heard.described());
 }
 
 #[test]

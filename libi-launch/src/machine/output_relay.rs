@@ -6,7 +6,7 @@
 //! send all other frames. A node holds at most [`WINDOW`] bytes of each child, and reads its own
 //! pipes only while it [has capacity](OutputRelay::has_capacity).
 //!
-//! The end of a member does not wait for its output: whoever does not read still learns of it. So
+//! The end of a member does not wait for its output: a user that does not read learns of it. So
 //! the two are told apart, and the front end knows when nothing is left to come:
 //!
 //! | state | event | message to the parent | next state |

@@ -67,6 +67,7 @@ struct Writing {
 /// The process that removes the directory if this one cannot.
 #[derive(Debug)]
 struct Watchdog {
+    /// Dropped before the pipe: a watchdog that is killed removes nothing.
     _process: Child,
     /// It is closed by the end of this process.
     _life: PipeWriter,
@@ -269,7 +270,7 @@ impl Watchdog {
             word(b"libi-stage-watchdog")?,
             word(directory.as_os_str().as_bytes())?,
         ];
-        // Whoever started this process may wait for the end of its streams.
+        // The starter of this process may wait for the end of its streams.
         start.fds.insert(0, FdSource::File(end.as_fd()));
         start.fds.insert(1, FdSource::Null);
         start.fds.insert(2, FdSource::Null);

@@ -86,7 +86,7 @@ pub(crate) struct Scenario {
     pub(crate) trouble: Trouble,
     /// Hosts that cannot launch others.
     pub(crate) blocked_launchers: Option<BlockedLaunchers>,
-    /// Whether some hosts greet whoever logs in.
+    /// Whether some hosts print a banner at each login.
     pub(crate) has_banners: bool,
     /// How many launched hosts a node has resources for.
     pub(crate) capacity: Option<usize>,

@@ -87,7 +87,7 @@ fn members_that_have_left_are_not_waited_for() {
     assert_eq!(passed(&mut merge, 0), expected(&[("ranks 0-2", "a\n")]));
     push(&mut merge, 2, &[2], "b\n", 0);
     merge.child_left(LinkId(2), false);
-    assert_eq!(passed(&mut merge, 0), expected(&[("rank 2", "b\n")]), "nobody is left");
+    assert_eq!(passed(&mut merge, 0), expected(&[("rank 2", "b\n")]), "no child is left");
 }
 
 #[test]
