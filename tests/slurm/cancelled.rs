@@ -148,7 +148,7 @@ fn a_batch_job_that_is_cancelled_or_requeued_takes_its_session_along() {
         // Otherwise it would wait for two minutes from the end of its first run. slurmctld may set that
         // time after it was told; and told again and again, the job would begin ever later.
         let is_due = told.is_none_or(|at| at.elapsed() > TELL_AGAIN);
-        if is_due && is("PENDING") && lab.start_time_is_now(&job) {
+        if is_due && is("PENDING") && lab.start_time_is_soon(&job) {
             told = Some(Instant::now());
         }
         is("RUNNING")

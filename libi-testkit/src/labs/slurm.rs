@@ -131,10 +131,11 @@ impl Slurm {
         self.ask("scontrol", &["requeue", job]);
     }
 
-    /// A job that waits for its time waits no longer; returns whether Slurm accepts that: not while the
-    /// job's last run is being cleaned up.
-    pub fn start_time_is_now(&self, job: &str) -> bool {
-        let update = ["update", &format!("jobid={job}"), "starttime=now"];
+    /// A job that waits for its time begins in two seconds; returns whether Slurm accepts that: not while
+    /// the job's last run is being cleaned up. A node refuses a run that begins in the second in which
+    /// the last one ended, and the job would fail.
+    pub fn start_time_is_soon(&self, job: &str) -> bool {
+        let update = ["update", &format!("jobid={job}"), "starttime=now+2"];
         self.command("scontrol").args(update).output().unwrap().status.success()
     }
 
