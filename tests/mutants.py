@@ -2,7 +2,7 @@
 """Breaks the launch machine, the groups of members and the executor on purpose, one way at a time, and checks that tests
 notice.
 
-Needs about an hour: each mutant is a copy of the tree that is built and simulated. A mutant of the launch machine has to be
+Needs about an hour: each mutant is a copy of the tree that is built and simulated, one on each processor. A mutant of the launch machine has to be
 noticed by its simulation, or by the unit tests of its output; one of the groups by theirs, by the tests that count frames, or by the unit tests; one of the
 executor by its model. A mutant that survives is a promise that no test checks: the exit status tells.
 
@@ -18,7 +18,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 M = "libi-launch/src/machine/"
 L = M + "launcher/"
@@ -675,25 +677,37 @@ def chosen(mutants, words):
     return [mutant for mutant in mutants if not words or any(word in part for word in words for part in mutant[:2])]
 
 
+HAS_NEXTEST = subprocess.run(["cargo", "nextest", "--version"], capture_output=True).returncode == 0
+
+
 class NotAProgram(Exception):
     """The mutant does not compile."""
+
+
+def command(what):
+    """How the tests of a check are run. The first that fails ends the others, where there is nextest."""
+    # With nextest, tests of the façade would first build the programs that others of them start.
+    if HAS_NEXTEST and "libi" not in what:
+        return ["cargo", "nextest", "run", "--release", "--test-threads", "1", "--max-fail", "1:immediate", *what]
+    return ["cargo", "test", "--quiet", "--release", *what]
 
 
 def noticed(tree, target, check):
     """How a check notices what was done to a tree, if it does."""
     name, what, seeds, timeout = check
-    environment = dict(os.environ, CARGO_TARGET_DIR=target, CARGO_INCREMENTAL="1")
+    environment = dict(os.environ, CARGO_TARGET_DIR=target, CARGO_INCREMENTAL="1", CARGO_BUILD_JOBS="1")
+    environment.update(CARGO_PROFILE_RELEASE_DEBUG="0", RUST_TEST_THREADS="1", RUST_BACKTRACE="0")
     environment.pop("LIBI_SEEDS", None)
     if seeds:
         environment["LIBI_SEEDS"] = seeds
-    command = ["cargo", "test", "--quiet", "--release"]
-    build = subprocess.run(command + ["--no-run"] + what, cwd=tree, env=environment, capture_output=True, text=True)
+    build = ["cargo", "test", "--quiet", "--release", "--no-run", *what]
+    build = subprocess.run(build, cwd=tree, env=environment, capture_output=True, text=True)
     if build.returncode != 0:
         raise NotAProgram(build.stderr)
     begun = time.monotonic()
     # A mutant that hangs is caught as well; the test is not a child of this, but of cargo.
     run = subprocess.Popen(
-        command + what, cwd=tree, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command(what), cwd=tree, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         fails = run.wait(timeout=timeout) != 0
@@ -741,36 +755,36 @@ def caught(tree, target, file, old, new):
             source.write(text)
 
 
+def verdict(place, root, mutant, is_known):
+    """What becomes of a mutant: whether that is as it should be, and the line that says it."""
+    name, *mutation = mutant
+    # Each thread has a tree of its own, and builds in it again and again.
+    own = os.path.join(place, threading.current_thread().name)
+    tree, target = os.path.join(own, "tree"), os.path.join(own, "target")
+    if not os.path.exists(tree):
+        shutil.copytree(root, tree, ignore=shutil.ignore_patterns("target", ".git"))
+    try:
+        by = caught(tree, target, *mutation)
+    except NotAProgram as error:
+        return False, f"NOT A PROGRAM  {name}\n{error}"
+    if is_known:
+        again = f"caught    {name} (by {by}): it can move to the list of those that have to be"
+        return True, again if by else f"unnoticed {name}, as known"
+    return bool(by), f"caught    {name} (by {by})" if by else f"SURVIVED  {name}"
+
+
 def main():
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if sys.argv[1:] == ["check"]:
         check(root)
-    passed, survivors = 0, []
-    with tempfile.TemporaryDirectory() as place:
-        tree = os.path.join(place, "tree")
-        target = os.path.join(place, "target")
-        shutil.copytree(root, tree, ignore=shutil.ignore_patterns("target", ".git"))
-        for name, *mutation in chosen(MUTANTS, sys.argv[1:]):
-            try:
-                by = caught(tree, target, *mutation)
-            except NotAProgram as error:
-                survivors.append(name)
-                print(f"NOT A PROGRAM  {name}\n{error}", flush=True)
-                continue
-            if by is None:
-                survivors.append(name)
-                print(f"SURVIVED  {name}", flush=True)
-            else:
-                passed += 1
-                print(f"caught    {name} (by {by})", flush=True)
-        for name, *mutation in chosen(UNNOTICED, sys.argv[1:]):
-            by = caught(tree, target, *mutation)
-            if by is not None:
-                print(f"caught    {name} (by {by}): it can move to the list of those that have to be", flush=True)
-            else:
-                print(f"unnoticed {name}, as known", flush=True)
-    print(f"{passed} passed, {len(survivors)} failed")
-    sys.exit(bool(survivors))
+    good, bad, known = 0, 0, chosen(UNNOTICED, sys.argv[1:])
+    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(os.cpu_count()) as threads:
+        tried = [(mutant, False) for mutant in chosen(MUTANTS, sys.argv[1:])] + [(mutant, True) for mutant in known]
+        for is_good, line in threads.map(lambda mutant: verdict(place, root, *mutant), tried):
+            good, bad = good + is_good, bad + (not is_good)
+            print(line, flush=True)
+    print(f"{good} as they should be, {len(known)} of them unnoticed as known; {bad} are not")
+    sys.exit(bool(bad))
 
 
 main()

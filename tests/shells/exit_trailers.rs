@@ -41,7 +41,8 @@ fn leaders_end_as_their_hosts_say_and_not_as_the_shell_does() {
                 assert_eq!(
                     (out, err),
                     (&*format!("early\nout {rank}\n"), &*format!("err {rank}\n")),
-                    "{rank}"
+                    "{rank}: {:#?}",
+                    outcome.report
                 );
             }
         }

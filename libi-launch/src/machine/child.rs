@@ -421,6 +421,10 @@ impl Child {
             (Some(ChildEnd { cause: Cause::Closed | Cause::Protocol(_), forced: false }), Some(exit)) => {
                 Cause::Exited(exit)
             }
+            // One that was killed too late has a code, and one that was killed has none.
+            (Some(ChildEnd { cause: Cause::Closed, forced: true }), Some(exit @ Exit::Code(_))) => {
+                Cause::Exited(exit)
+            }
             (Some(end), _) => end.cause.clone(),
             (None, _) => Cause::Closed,
         };

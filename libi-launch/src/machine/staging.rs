@@ -32,8 +32,9 @@
 //!
 //! A piece is passed on as soon as it is written (cut-through), and is read again for each child, so
 //! a child that is launched late, or is slow, costs no memory. What is read and not confirmed is
-//! bounded: by [`WINDOW`] for each child, and about [`BUDGET`] for all together. Pieces are sent behind
-//! all messages of the link. A slow child holds up itself alone.
+//! bounded: by [`WINDOW`] for each child, and for all together by [`BUDGET`] and a piece for each: one
+//! that has nothing outstanding is sent a piece in any case. Pieces are sent behind all messages of the
+//! link. A slow child holds up itself alone.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ use super::contract::LinkId;
 pub const PIECE: u64 = 64 << 10;
 /// How many bytes may be on their way to one child, or wait for its link.
 const WINDOW: u64 = 1 << 20;
-/// How many may be on their way to all children, if that is at least a piece for each.
+/// How many may be on their way to all children, beside one piece for each.
 const BUDGET: u64 = 64 << 20;
 
 /// The bytes before a piece: its place in the sequence.
@@ -82,6 +83,13 @@ struct Served {
     confirmed: u64,
 }
 
+impl Served {
+    /// What it was sent and has not confirmed.
+    fn outstanding(&self) -> u64 {
+        self.sent - self.confirmed
+    }
+}
+
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct StagedFiles {
@@ -92,6 +100,8 @@ pub(super) struct StagedFiles {
     arrived: u64,
     written: u64,
     children: BTreeMap<LinkId, Served>,
+    /// What all children together were sent and have not confirmed.
+    outstanding: u64,
     /// What children that are gone had confirmed.
     confirmed_before: u64,
 }
@@ -170,6 +180,7 @@ impl StagedFiles {
     pub(super) fn remove(&mut self) {
         self.stage = Stage::None;
         self.children.clear();
+        self.outstanding = 0;
     }
 
     /// A child is to get the files.
@@ -181,6 +192,7 @@ impl StagedFiles {
     pub(super) fn forget(&mut self, link: LinkId) {
         if let Some(served) = self.children.remove(&link) {
             self.confirmed_before += served.confirmed;
+            self.outstanding -= served.outstanding();
         }
     }
 
@@ -195,6 +207,7 @@ impl StagedFiles {
         let Some(served) = self.children.get_mut(&link) else { return false };
         let is_true = (served.confirmed..=served.sent).contains(&count);
         if is_true {
+            self.outstanding -= count - served.confirmed;
             served.confirmed = count;
         }
         is_true
@@ -212,9 +225,11 @@ impl StagedFiles {
         let length = most.saturating_sub(served.sent).min(PIECE);
         // A piece is whole, or the last that there is by now.
         let is_due = length == PIECE || length > 0 && most == self.written;
-        is_due.then(|| {
+        let has_room = self.outstanding + length <= BUDGET || served.outstanding() == 0;
+        (is_due && has_room).then(|| {
             let at = served.sent;
             served.sent += length;
+            self.outstanding += length;
             (at, length as u32) // not more than a piece
         })
     }
@@ -316,13 +331,31 @@ mod tests {
         let mut files = StagedFiles::of_front_end(10 * WINDOW);
         let links: Vec<_> = (0..1_000).map(LinkId).collect();
         links.iter().for_each(|link| files.serve(*link));
+        assert!((1_000 * PIECE..=BUDGET + 1_000 * PIECE).contains(&all_due(&mut files, &links)));
+
+        // The first to come have more than their share when the last one comes.
+        let mut files = StagedFiles::of_front_end(10 * WINDOW);
         let mut sent = 0;
         for link in &links {
+            files.serve(*link);
+            sent += all_due(&mut files, &[*link]);
+        }
+        assert!((BUDGET..=BUDGET + 1_000 * PIECE).contains(&sent), "{sent}");
+        // Who has confirmed all makes room for others, and so do those that are gone.
+        assert_eq!(all_due(&mut files, &links), 0);
+        assert!(files.confirm(links[0], WINDOW) && all_due(&mut files, &links) > 0);
+        links[..999].iter().for_each(|link| files.forget(*link));
+        assert!(files.confirm(links[999], PIECE) && all_due(&mut files, &links) == WINDOW);
+    }
+
+    fn all_due(files: &mut StagedFiles, links: &[LinkId]) -> u64 {
+        let mut sent = 0;
+        for link in links {
             while let Some((_, length)) = files.next_piece(*link) {
                 sent += u64::from(length);
             }
         }
-        assert!((1_000 * PIECE..=BUDGET + 1_000 * PIECE).contains(&sent), "{sent}");
+        sent
     }
 
     #[test]

@@ -57,14 +57,18 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
         }
     }
     for (host, starts) in by_host(world) {
-        for pair in starts.windows(2) {
-            let (first, next) = (&pair[0], &pair[1]);
-            let failed = first.attempt.failed;
-            let wait = rules.back_off.saturating_mul(1 << failed.min(20)).min(rules.back_off_max);
-            let is_retry = first.attempt.lost == next.attempt.lost && failed + 1 == next.attempt.failed;
-            // A frozen node without a parent may make the same attempt later.
-            let in_order = first.at <= next.at;
-            if is_retry && in_order && next.at < first.at + wait {
+        for next in &starts {
+            // A frozen node without a parent may make the same attempt as another, and later than that
+            // was retried.
+            let before = starts.iter().filter(|first| {
+                first.attempt.lost == next.attempt.lost
+                    && first.attempt.failed + 1 == next.attempt.failed
+                    && first.at <= next.at
+            });
+            let Some(first) = before.min_by_key(|first| first.at) else { continue };
+            let doublings = first.attempt.failed.min(20);
+            let wait = rules.back_off.saturating_mul(1 << doublings).min(rules.back_off_max);
+            if next.at < first.at + wait {
                 return Err(format!(
                     "{host} is launched again before {wait:?} are over: {first:?}, {next:?}"
                 ));

@@ -74,9 +74,10 @@ const FOUND_WITH_RELAYS: [u64; 7] = [
 const FOUND_WITH_AGENTS: [u64; 2] = [326_222_390_825, 326_222_396_850];
 
 /// Seeds that have found defects since files are staged, in the checks: messages behind pieces on slow
-/// links, hosts below one that has failed for its files, bytes for hosts that have failed, and a machine
-/// that was replaced and launched all the same below a frozen process.
-const FOUND_WITH_STAGING: [u64; 4] = [2_926, 2_028, 88_001_420, 88_001_009];
+/// links, hosts below one that has failed for its files, bytes for hosts that have failed, a machine
+/// that was replaced and launched all the same below a frozen process, and two attempts of one number
+/// below one; and one in the machine: more bytes on their way to all children than the budget has.
+const FOUND_WITH_STAGING: [u64; 6] = [2_926, 2_028, 88_001_420, 88_001_009, 479_352_740_080, 479_352_739_580];
 
 /// Seeds that have found defects since commands run in sessions, in the checks: output of members behind
 /// much output of commands.

@@ -39,16 +39,24 @@ fn a_child_that_ends_keeps_the_phase_it_has_reached_and_its_first_cause() {
 }
 
 #[test]
-fn an_exit_refines_a_closed_link_unless_the_child_was_killed() {
-    for (killed, expected) in [(false, Cause::Exited(Exit::Code(3))), (true, Cause::Closed)] {
-        let mut child = started(leader(), Vec::new(), ZERO);
-        child.end(Cause::Closed);
-        assert!(!killed || child.force() && !child.force());
-        child.close();
-        assert!(!child.is_gone());
-        child.on_exit(Exit::Code(3));
-        assert!(child.is_gone());
-        assert_eq!(cause(&child), expected);
+fn an_exit_refines_a_closed_link_unless_it_is_that_of_a_child_that_was_killed() {
+    let (code, signal) = (Exit::Code(3), Exit::Signal(9));
+    let protocol = Cause::Protocol("not expected".to_owned());
+    for (ends, exit, alone, killed) in [
+        (Cause::Closed, code, Cause::Exited(code), Cause::Exited(code)),
+        (Cause::Closed, signal, Cause::Exited(signal), Cause::Closed),
+        (protocol.clone(), code, Cause::Exited(code), protocol),
+    ] {
+        for (is_killed, expected) in [(false, alone), (true, killed)] {
+            let mut child = started(leader(), Vec::new(), ZERO);
+            child.end(ends.clone());
+            assert!(!is_killed || child.force() && !child.force());
+            child.close();
+            assert!(!child.is_gone());
+            child.on_exit(exit);
+            assert!(child.is_gone());
+            assert_eq!(cause(&child), expected);
+        }
     }
 }
 
