@@ -23,7 +23,7 @@ pub(crate) enum Message {
     /// Part of a collective call: the shared memory that arrived last has all of the call's data.
     Region(CollectiveHeader),
     /// Credit for a collective call: the total number of bytes that may be sent over this link in
-    /// the call.
+    /// the call. The highest number says that nothing more is wanted over this link.
     Grant { nth: u64, limit: u64 },
     /// A collective call fails at all members.
     Aborted { nth: u64, why: AbortCause },

@@ -11,6 +11,7 @@ use super::GroupView;
 use super::arguments::{Contribution, prepare};
 use super::call_state::CallState;
 use super::context::{CallContext, send_region};
+use super::flow_control::UNWANTED;
 use super::messages::apply_late;
 use crate::contract::{Call, CallId, Effect, Outcome};
 use crate::error::{AbortCause, CommError};
@@ -286,10 +287,10 @@ impl Collective {
             && let Some(state) = self.open.remove(&nth)
         {
             self.completed.add(nth);
-            // What still arrives is for lost members, and is dropped. Its senders get unlimited
-            // credit; they would wait for it forever.
+            // What still arrives is for lost members, and is dropped. Its senders would wait for credit
+            // forever.
             for link in state.flow.unfinished() {
-                ctx.out.push(Effect::Send(link, Message::Grant { nth, limit: u64::MAX }.frame(None)));
+                ctx.out.push(Effect::Send(link, Message::Grant { nth, limit: UNWANTED }.frame(None)));
             }
         }
     }

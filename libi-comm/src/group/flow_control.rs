@@ -11,8 +11,8 @@
 //!   one frame per link. If a sender has used up its credit and waits for data that are held here,
 //!   the fullest queues are emptied, and no more of them than needed.
 //! - When the receivers of data are lost, a call may be over in a process while more data are still
-//!   arriving. These are dropped. Their sender is granted unlimited credit, or it would wait
-//!   forever.
+//!   arriving. These are dropped. Their sender is told that by a grant of [`UNWANTED`], or it would
+//!   wait forever for credit: it drops what it would still send over that link.
 //! - A piece that goes over several links is one buffer in all of their queues. It counts as
 //!   forwarded when it has left the last queue.
 
@@ -34,6 +34,8 @@ const WINDOW_POOL: u64 = 2 << 20;
 pub(crate) const CHUNK: u64 = 128 << 10;
 /// What a piece costs in addition to its bytes.
 const PIECE_OVERHEAD: u64 = MAX_HEAD as u64;
+/// The limit of a grant by a receiver that drops everything: nothing more is to be sent.
+pub(crate) const UNWANTED: u64 = u64::MAX;
 /// A smaller grant is not worth a frame, unless it is all that is left.
 const MIN_GRANT: u64 = 2 << 10;
 
@@ -203,9 +205,11 @@ impl FlowControl {
         }
     }
 
-    /// Credit has arrived: the total that may be sent over this link.
+    /// Credit has arrived: the total that may be sent over this link, or [`UNWANTED`].
     pub(crate) fn allow(&mut self, link: LinkId, limit: u64) {
-        if let Some(channel) = self.out.get_mut(&link) {
+        if limit == UNWANTED {
+            self.drop_outgoing(link);
+        } else if let Some(channel) = self.out.get_mut(&link) {
             channel.allowed = channel.allowed.max(limit);
         }
     }
@@ -238,12 +242,17 @@ impl FlowControl {
 
     /// Drops everything queued for a closed link. Returns how much was still to arrive over it.
     pub(crate) fn cut(&mut self, link: LinkId) -> u64 {
+        self.drop_outgoing(link);
+        self.into.remove(&link).map_or(0, |channel| channel.remaining)
+    }
+
+    /// Drops what is queued for a link, and what will be.
+    fn drop_outgoing(&mut self, link: LinkId) {
         if let Some(channel) = self.out.remove(&link) {
             for queued in channel.queue {
                 self.passed(queued.origin, cost(&queued.piece));
             }
         }
-        self.into.remove(&link).map_or(0, |channel| channel.remaining)
     }
 
     /// Whether everything has been sent.

@@ -80,6 +80,22 @@ fn nothing_is_sent_beyond_the_credit() {
 }
 
 #[test]
+fn what_is_not_wanted_any_more_is_dropped_and_its_senders_get_credit() {
+    let mut flow = batching(100_000);
+    fill_windows(&mut flow, 100_000);
+    send_up(&mut flow);
+    assert!(flow.grants().is_empty() && !flow.is_empty() && !flow.is_over());
+    flow.allow(LinkId::PARENT, UNWANTED);
+    assert!(flow.is_empty() && flow.is_over());
+    CHILDREN.iter().for_each(|link| assert_eq!(flow.into[link].consumed, flow.into[link].received));
+    assert_eq!(flow.grants().len(), CHILDREN.len());
+    flow.received(CHILDREN[0], &item(0));
+    flow.put(&item(0), 1, Some(CHILDREN[0]), &[LinkId::PARENT]);
+    assert!(flow.is_empty());
+    assert_eq!(flow.into[&CHILDREN[0]].consumed, flow.into[&CHILDREN[0]].received);
+}
+
+#[test]
 fn grants_equal_what_was_forwarded() {
     let mut flow = batching(100_000);
     let mut before: u64 = fill_windows(&mut flow, 100_000).into_iter().sum();
