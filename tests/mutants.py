@@ -656,6 +656,7 @@ UNNOTICED = [
 # What has to notice a mutant of a part of the tree, one after the other until one does: a name, what cargo is told, the seeds,
 # and after how many seconds it hangs.
 LAUNCH = [
+ ('launches', ['-p', 'libi-launch', '--test', 'simulation', 'every_launch'], '0..500', 120), # finds most, and soon
  ('simulation', ['-p', 'libi-launch', '--test', 'simulation'], '0..1500', 300),
  ('module tests of output', ['-p', 'libi-launch', '--lib', 'machine::output'], None, 120),
 ]
