@@ -21,7 +21,7 @@
 //! | the session is over, or was never up | it ends with 0, when its programs have ended |
 //! | it loses its parent | it kills its programs, and ends |
 //! | SIGTERM, SIGINT, SIGHUP, SIGQUIT | nothing: the front end decides when the session ends |
-//! | it is killed | the kernel kills its programs; the front end reports the host as lost |
+//! | it is killed | its programs are killed, with all that is in their process groups; the front end reports the host as lost |
 
 use std::path::PathBuf;
 
@@ -47,6 +47,9 @@ pub fn serve_if_asked() {
     ignored.into_iter().for_each(|signal| signals.add(signal));
     // The programs that it starts block none. On failure the agent ends by these signals.
     let _ = signals.thread_block();
+    if let Err(error) = libi_launch::process::guard() {
+        eprintln!("libi: agent: if it is killed, what its programs have started lives on: {error}");
+    }
     let status = match member::serve() {
         Ok(()) => 0,
         Err(error) => {

@@ -73,6 +73,13 @@ fn a_killed_run_leaves_no_process() {
     let child = begun(&lab, &local(&[&["--hosts", "a:2,b:2"], &WAITS_ON[..]].concat()));
     signal(&child, Signal::SIGKILL);
     assert_eq!(ended(&lab, child), (None, String::new()));
+
+    // Programs that have started others, which nothing but their group ends.
+    let script = "(trap '' HUP INT TERM; sleep 1000) & echo up; wait";
+    let child = begun(&lab, &local(&["--hosts", "a:2,b:2", "sh", "-c", script]));
+    assert!(lab.living().len() > 8, "{:?}", lab.living());
+    signal(&child, Signal::SIGKILL);
+    assert_eq!(ended(&lab, child), (None, String::new()));
 }
 
 #[test]
@@ -108,8 +115,11 @@ fn a_time_limit_has_the_status_of_timeout() {
 
 #[test]
 fn a_killed_agent_costs_its_host() {
-    let script = "[ $LIBI_HOST = b ] || { echo done; exit 0; }; kill -KILL $PPID; sleep 1000";
-    let (status, out, err) = run(&local(&["--hosts", "a,b:2,c", "--tag", "sh", "-c", script]));
+    let script = "[ $LIBI_HOST = b ] || { echo done; exit 0; }; sleep 1000 & kill -KILL $PPID; wait";
+    let lab = Lab::new();
+    let mut command = libi(&local(&["--hosts", "a,b:2,c", "--tag", "sh", "-c", script]));
+    let (status, out, err) = outcome(&command.env(MARK, lab.mark()).output().unwrap());
+    lab.is_empty_within(SOON);
     let mut lines: Vec<_> = out.lines().collect();
     lines.sort_unstable();
     assert_eq!((status, lines), (4, vec!["[0] done", "[3] done"]), "{err}");

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::error::{Errno, SignalError, StartError};
 use super::exit::{ExitStatus, Signal};
+use super::guardian;
 use super::sys::{self, Target, WaitMode};
 use super::watch::{Waiter, Watch};
 
@@ -35,6 +36,9 @@ impl Child {
     const TIMEOUT: Duration = Duration::from_secs(1);
 
     pub(super) fn new(pid: i32, watch: Watch, own_group: bool) -> Self {
+        if own_group {
+            guardian::began(pid);
+        }
         Self { pid, watch, own_group, released: false, exit: None, record: None }
     }
 
@@ -106,6 +110,13 @@ impl Child {
     /// ends after the drop, its zombie stays until this process ends.
     pub fn release(&mut self) {
         self.released = true;
+        self.needs_no_guard();
+    }
+
+    fn needs_no_guard(&self) {
+        if self.own_group {
+            guardian::ended(self.pid);
+        }
     }
 
     fn look(&mut self, status: WaitMode) -> Option<ExitStatus> {
@@ -113,6 +124,9 @@ impl Child {
             let seen = sys::exit_of(self.target(), status);
             if status == WaitMode::Leave && seen != Some(ExitStatus::Unknown) {
                 return seen;
+            }
+            if seen.is_some() {
+                self.needs_no_guard();
             }
             self.exit = seen;
             if let (Some(record), Some(exit)) = (&self.record, seen) {

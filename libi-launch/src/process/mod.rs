@@ -40,7 +40,7 @@
 //! | a pidfd does not take signals | they are sent by process ID, after a check of the ID |
 //! | there is no `close_range` (before Linux 5.9) | `/proc/self/fd` lists what to close |
 //! | there is no `/proc` either | every descriptor number is closed |
-//! | this process is killed | its processes get their [signal](Start::parent_death_signal) |
+//! | this process is killed | its processes get their [signal](Start::parent_death_signal); what they have started themselves is killed if there is a [guardian](guard) |
 //! | a killed process does not end (stuck in the kernel) | dropping gives up after a second |
 //!
 //! Without pidfds, a process is known only by its ID. If the embedding program collects a child
@@ -59,6 +59,7 @@ mod child;
 mod environment;
 mod error;
 mod exit;
+mod guardian;
 mod image;
 mod search;
 mod spawn;
@@ -73,6 +74,7 @@ pub use child::Child;
 pub use environment::Environment;
 pub use error::{Errno, SignalError, StartError, StartStep};
 pub use exit::{ExitStatus, Signal};
+pub use guardian::guard;
 pub use image::CloseMethod;
 pub use spawn::LONG_FD_TABLE;
 pub use start::{FdSource, Start};

@@ -277,6 +277,19 @@ fn close_range(first: u32, last: u32, flags: u32) -> Result<(), ()> {
     if result == 0 { Ok(()) } else { Err(()) }
 }
 
+/// Closes all descriptors from this one on.
+pub(super) fn close_from(first: u32) {
+    if close_range(first, u32::MAX, 0).is_ok() {
+        return;
+    }
+    // SAFETY: takes a number.
+    let end = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
+    for fd in first..u32::try_from(end).unwrap_or(u32::MAX) {
+        // SAFETY: takes a number; nothing in this process uses it any more.
+        unsafe { libc::close(fd.cast_signed()) };
+    }
+}
+
 fn close_listed(image: &Image) -> Result<(), ()> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: a string with an end.

@@ -1,6 +1,6 @@
 //! System calls of the parent, each as a safe function.
 //!
-//! Only this module and [`spawn`](super::spawn) contain `unsafe` code.
+//! Only this module, [`spawn`](super::spawn) and [`guardian`](super::guardian) contain `unsafe` code.
 #![allow(unsafe_code, reason = "the operating system is met here")]
 
 use std::ffi::{CStr, c_int, c_void};
