@@ -101,7 +101,7 @@ MUTANTS = [
   'self.children.set_deadline(link, now + self.options.rules.kill_grace);\n'
    '}\n'
    'ChildState::Starting if child.is_awaited()'),
- ('go too early', M + 'host_table.rs','} else if self.waiting == 0 {','} else if self.joined >= needed {'),
+ ('go too early', M + 'host_table.rs','} else if self.waiting == 0 {','} else if self.joined >= self.needed() {'),
  ('a host given up below a lost leader is launched again', L + 'shares.rs',
   'self.queue.remove_from_share(child, host)',
   'self.queue.remove_from_share(child, child)'),
@@ -158,7 +158,7 @@ MUTANTS = [
   'ParentMessage::Credit(owed * 2)'),
  ('credit is not waited for', M + 'output_relay.rs',
   'let length = split_point(&first.text, self.credit);',
-  'let length = split_point(&first.text, CHUNK); self.credit = self.credit.max(length);'),
+  'let length = split_point(&first.text, MAX_FRAME_TEXT); self.credit = self.credit.max(length);'),
  ('output is read in another order', M + 'output_relay.rs',
   'self.buffered.push_back((link, is_credited, piece));',
   'self.buffered.push_front((link, is_credited, piece));'),

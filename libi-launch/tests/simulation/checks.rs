@@ -284,7 +284,13 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         if in_time && failure.cause == Cause::TimedOut && too_early {
             return Err(format!("{host} was cut short, but is reported as timed out: {failure:?}"));
         }
-        let was_started = failure.phase == Phase::Starting && failure.elapsed > Duration::from_secs(2);
+        // It had printed for so long that this was known when it was given up.
+        let is_known = |start: &Start| {
+            let printed = world.banners.get(&host).filter(|printed| **printed >= start.at);
+            printed.is_some_and(|printed| *printed + Duration::from_secs(2) < start.at + failure.elapsed)
+        };
+        let was_started = failure.phase == Phase::Starting
+            && world.starts.iter().rfind(|start| start.host == host).is_some_and(is_known);
         // A program whose start waits has printed nothing yet, and one that cannot be started never does.
         let may_wait = scenario.srun.is_some_and(|srun| srun.waits > 0.0);
         let has_run =

@@ -79,6 +79,8 @@ pub(crate) struct Cluster {
     pub(crate) notices: Vec<(Instant, Notice)>,
     /// The fate of each attempt at a place.
     pub(crate) fates: BTreeMap<(MemberRole, Attempt), Fate>,
+    /// When hosts that hang last printed their banner.
+    pub(crate) banners: BTreeMap<HostIndex, Instant>,
     /// How many logins each place has denied.
     pub(crate) denials: BTreeMap<MemberRole, usize>,
     /// All launches of hosts, in order.
@@ -118,7 +120,7 @@ const ENDING: Ending = Ending { signal: 15, grace: Duration::from_secs(2) };
 impl Cluster {
     pub(crate) fn new(scenario: Scenario) -> Self {
         let rng = Rng::new(scenario.seed).fork(1);
-        let (processes, notices, fates, denials, present_at_up, arrivals) = Default::default();
+        let (processes, notices, fates, denials, banners, present_at_up, arrivals) = Default::default();
         let (starts, without_resources, deaths, given_up, futile_launch) = Default::default();
         let direct = Connections::new(scenario.seed);
         let mut cluster = Self {
@@ -128,6 +130,7 @@ impl Cluster {
             notices,
             fates,
             denials,
+            banners,
             starts,
             without_resources,
             deaths,

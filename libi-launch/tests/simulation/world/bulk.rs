@@ -258,6 +258,7 @@ impl Cluster {
             Fate::ExitsEarly => ends(self, Exit::Code(0), "usage: tool\n"),
             Fate::Crashes => ends(self, Exit::Signal(11), ""),
             Fate::HangsWithBanner => {
+                self.banners.insert(spec.host, agenda.now());
                 self.starter_says(start, printed(Stream::Out, "Welcome to node 7!\n"), agenda);
             }
             Fate::Garbage | Fate::Echoes | Fate::Stale | Fate::ClosesOnly | Fate::ExitsOpen => {

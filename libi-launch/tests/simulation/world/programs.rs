@@ -137,7 +137,12 @@ impl Cluster {
             Fate::NotFound => exits(self, Exit::Code(127), "sh: tool: not found\n"),
             Fate::ExitsEarly => exits(self, Exit::Code(0), "usage: tool\n"),
             Fate::Crashes => exits(self, Exit::Signal(11), ""),
-            Fate::HangsWithBanner => self.arrive(from, link, send_frame(b"Welcome to node 7!\n\xff"), agenda),
+            Fate::HangsWithBanner => {
+                if let StartRequest::Host(_, task, _) = request {
+                    self.banners.insert(task.host, agenda.now());
+                }
+                self.arrive(from, link, send_frame(b"Welcome to node 7!\n\xff"), agenda);
+            }
             Fate::Garbage => {
                 let noise: Vec<u8> = (0..200).map(|_| self.rng.bits() as u8).collect();
                 let preamble = Preamble { versions: PROTOCOL }.encode();
