@@ -36,9 +36,6 @@ impl Child {
     const TIMEOUT: Duration = Duration::from_secs(1);
 
     pub(super) fn new(pid: i32, watch: Watch, own_group: bool) -> Self {
-        if own_group {
-            guardian::began(pid);
-        }
         Self { pid, watch, own_group, released: false, exit: None, record: None }
     }
 
@@ -53,6 +50,7 @@ impl Child {
             Some(pidfd) => Watch::Pidfd(pidfd),
             None => Waiter::new()?.watch(pid),
         };
+        guardian::began(pid);
         Ok(Self::new(pid, watch, true))
     }
 

@@ -6,7 +6,7 @@
 //!
 //! | event | effect |
 //! |---|---|
-//! | a process is started that leads a group | the guardian hears of it |
+//! | a process is started that leads a group | the guardian hears of it, before its program runs |
 //! | its status is collected, or it is released | the guardian forgets it |
 //! | this process ends, in whichever way | the guardian kills the groups that it knows, and ends |
 //! | the guardian cannot be made, or is killed | nothing: what it would have killed lives on |
@@ -20,7 +20,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
 use nix::fcntl::{OFlag, open};
@@ -59,9 +59,14 @@ pub fn guard() -> io::Result<()> {
     }
 }
 
-/// A process was started that leads a group.
+/// A process leads a group that needs a guard.
 pub(super) fn began(pid: i32) {
     tell(pid);
+}
+
+/// Where a new process says the same of itself, before it executes its program: a number of 4 bytes.
+pub(super) fn pipe() -> Option<RawFd> {
+    GUARDIAN.get().map(AsRawFd::as_raw_fd)
 }
 
 /// A group needs no guard any more.

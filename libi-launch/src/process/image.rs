@@ -15,6 +15,7 @@ use libi_core::dist::OsBytes;
 use super::environment::Environment;
 use super::error::{Errno, StartError, StartStep};
 use super::exit::Signal;
+use super::guardian;
 use super::start::{FdSource, Start};
 use super::sys;
 
@@ -29,6 +30,8 @@ pub(super) struct Image {
     pub(super) death_signal: Option<i32>,
     pub(super) open_files: Option<libc::rlimit>,
     pub(super) close_method: CloseMethod,
+    /// Where the child tells its guardian of itself.
+    pub(super) guardian: Option<RawFd>,
     _null: Option<File>,
 }
 
@@ -72,6 +75,7 @@ impl Image {
             death_signal: start.parent_death_signal.map(Signal::number),
             open_files: start.open_files.map(sys::open_files_limit).transpose().map_err(refused)?,
             close_method: start.close_method,
+            guardian: if start.own_group && start.guarded { guardian::pipe() } else { None },
             _null: null,
         })
     }

@@ -29,6 +29,7 @@ use std::ptr;
 
 use super::error::Errno;
 use super::exit::Signal;
+use super::guardian;
 use super::image::{CloseMethod, Image};
 use super::sys;
 
@@ -101,6 +102,7 @@ pub(super) fn spawn(image: &mut Image, want_pidfd: bool) -> Result<Spawned, Spaw
     }
     match shared.failure {
         Some(failure) => {
+            guardian::ended(pid);
             sys::collect_failed(pid);
             Err(failure)
         }
@@ -141,6 +143,12 @@ extern "C" fn child(shared: *mut c_void) -> c_int {
     // SAFETY: the pointer that `clone` was given; the parent does not touch it until the child has
     // left.
     let shared = unsafe { &mut *shared.cast::<Shared<'_>>() };
+    if let Some(pipe) = shared.image.guardian {
+        // SAFETY: takes nothing.
+        let pid = unsafe { libc::getpid() }.to_ne_bytes();
+        // SAFETY: bytes of this function. A guardian that does not hear of it cannot be helped.
+        unsafe { libc::write(pipe, pid.as_ptr().cast(), pid.len()) };
+    }
     let own = if shared.borrows_descriptors { own_descriptors(shared.image) } else { Ok(()) };
     let Err(failure) =
         own.and_then(|()| become_program(shared.image, shared.parent)).map(|never| match never {});

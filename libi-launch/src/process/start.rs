@@ -37,6 +37,9 @@ pub struct Start<'a> {
     /// Whether it leads a process group of its own, which can be signalled and killed as a whole.
     /// It then does not receive a terminal's ^C and cannot read from the terminal.
     pub own_group: bool,
+    /// Whether the [guardian](super::guard) of this process, if it has one, kills this group when this
+    /// process is killed.
+    pub guarded: bool,
     /// Signal that it gets when the *thread* that started it ends, for whatever reason, even if the
     /// thread's process lives on. Set-user-ID programs do not get it, nor do processes that the
     /// child starts.
@@ -76,6 +79,7 @@ impl<'a> Start<'a> {
             cwd: None,
             fds: BTreeMap::from([(0, FdSource::Null), (1, FdSource::Inherit), (2, FdSource::Inherit)]),
             own_group: true,
+            guarded: true,
             parent_death_signal: None,
             open_files: None,
             watch_method: WatchMethod::Best,

@@ -270,6 +270,7 @@ impl Watchdog {
             word(b"libi-stage-watchdog")?,
             word(directory.as_os_str().as_bytes())?,
         ];
+        start.guarded = false;
         // The starter of this process may wait for the end of its streams.
         start.fds.insert(0, FdSource::File(end.as_fd()));
         start.fds.insert(1, FdSource::Null);

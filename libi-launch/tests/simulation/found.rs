@@ -80,8 +80,8 @@ const FOUND_WITH_AGENTS: [u64; 2] = [326_222_390_825, 326_222_396_850];
 const FOUND_WITH_STAGING: [u64; 6] = [2_926, 2_028, 88_001_420, 88_001_009, 479_352_740_080, 479_352_739_580];
 
 /// Seeds that have found defects since commands run in sessions, in the checks: output of members behind
-/// much output of commands.
-const FOUND_WITH_COMMANDS: [u64; 1] = [77_000_325];
+/// much output of commands, and commands at once, which take more steps.
+const FOUND_WITH_COMMANDS: [u64; 2] = [77_000_325, 19_410_429_100];
 
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {

@@ -63,6 +63,7 @@ impl SessionIo {
             environment: &self.environment,
             stdin: None,
             death_signal,
+            guarded: !has_cleanup,
             open_files: original_limit(),
         };
         let started = spawn(spec, &inherited, self.links.len())?;

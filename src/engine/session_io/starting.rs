@@ -131,6 +131,7 @@ impl SessionIo {
             environment: &self.environment,
             stdin: stdin.as_ref(),
             death_signal,
+            guarded: true,
             open_files: limits.open_files().filter(|_| self.node.is_agent()).or_else(original_limit),
         };
         let started = spawn(spec, &inherited, self.links.len())?;
@@ -281,6 +282,8 @@ pub(super) struct Inherited<'a> {
     /// The death signal is bound to the starting thread. A thread that may end before this process
     /// must not kill its children.
     pub(super) death_signal: Option<Signal>,
+    /// Whether its group ends when this process is killed.
+    pub(super) guarded: bool,
     /// The soft limit of open files, if it differs from that of this process.
     pub(super) open_files: Option<u64>,
 }
@@ -309,6 +312,7 @@ pub(super) fn spawn(
     start.cwd = spec.cwd;
     start.open_files = inherited.open_files;
     start.parent_death_signal = inherited.death_signal;
+    start.guarded = inherited.guarded;
     start.fds.insert(2, FdSource::File(its_stderr.as_fd()));
     let mut ids = StreamIds::default();
     ids.add(2, its_stderr.as_fd());
