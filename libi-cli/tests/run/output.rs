@@ -99,12 +99,13 @@ mod slow {
     fn flood(style: &[&str]) -> u64 {
         let lab = Lab::new();
         let (go, alive) = (lab.path("go"), lab.path("alive"));
+        // Each line is written at once: the halves of one that is written in two may come apart.
         // Rank 0 prints nothing before it was seen to work on while the others are held up.
         let filler = "x".repeat(100 - "00 00000 \n".len());
         let script = format!(
             "r=$(printf %02d $LIBI_RANK)
              if [ $r = 00 ]; then until [ -e {go} ]; do sleep 0.05; done; touch {alive}; fi
-             exec seq -f \"$r %05.0f {filler}\" 1 {LINES}"
+             exec stdbuf -oL seq -f \"$r %05.0f {filler}\" 1 {LINES}"
         );
         let variable = format!("LIBI_TEST_FLOOD={go}");
         let words = [&["-w", "n[1-8]:8", "-x", &variable], style, &["sh", "-c", &script]].concat();
