@@ -21,7 +21,7 @@
 //! | the session is over, or was never up | it ends with 0, when its programs have ended |
 //! | it loses its parent | it kills its programs, and ends |
 //! | SIGTERM, SIGINT, SIGHUP, SIGQUIT | nothing: the front end decides when the session ends |
-//! | it is killed | its programs are killed, with all that is in their process groups; the front end reports the host as lost |
+//! | it is killed | its programs and their process groups are killed; the front end reports the host as lost |
 
 use std::path::PathBuf;
 

@@ -2,8 +2,8 @@
 """Breaks the launch machine, the groups of members and the executor on purpose, one way at a time, and checks that tests
 notice.
 
-Needs about an hour: each mutant is a copy of the tree that is built and simulated, one on each processor. A mutant of the launch machine has to be
-noticed by its simulation, or by the unit tests of its output; one of the groups by theirs, by the tests that count frames, or by the unit tests; one of the
+Needs hours: each mutant is built and simulated in a copy of the tree, one on each processor. A mutant of the launch machine
+has to be noticed by its simulation, or by the unit tests of its output; one of the groups by theirs, by the tests that count frames, or by the unit tests; one of the
 executor by its model. A mutant that survives is a promise that no test checks: the exit status tells.
 
   tests/mutants.py                 all mutants

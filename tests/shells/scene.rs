@@ -154,11 +154,11 @@ pub(crate) fn options(lab: &Path, mark: &str) -> LaunchOptions {
     let shell = Shell { args: words.map(word).collect(), ..Shell::new(word("env")) };
     let millis = Duration::from_millis;
     let rules = Rules {
-        hello_timeout: millis(2_500),
-        join_timeout: millis(3_000),
+        hello_timeout: millis(1_500),
+        join_timeout: millis(2_000),
         attempts: 2,
         back_off: millis(20),
-        kill_grace: millis(1_000),
+        kill_grace: millis(500),
         peer_timeout: millis(3_000),
         ..Rules::default()
     };

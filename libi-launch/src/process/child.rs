@@ -50,7 +50,6 @@ impl Child {
             Some(pidfd) => Watch::Pidfd(pidfd),
             None => Waiter::new()?.watch(pid),
         };
-        guardian::began(pid);
         Ok(Self::new(pid, watch, true))
     }
 

@@ -14,8 +14,9 @@
 //!
 //! The guardian shares no descriptor with this process but the pipe from which it reads, and no group.
 //! This process alone can write to the pipe, so the end of the pipe is the end of this process. A group
-//! ID is reserved until the status of its leader is collected, and as long as the group has members; so
-//! the guardian kills no other group.
+//! ID is reserved until the status of its leader is collected, and as long as the group has members. The
+//! guardian hears of that right afterwards: it could kill another group only if this process were killed
+//! in between, and the ID were reused by then.
 #![allow(unsafe_code, reason = "the operating system is met here")]
 
 use std::fs::File;
@@ -29,7 +30,8 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg, sigprocmask};
 use nix::sys::stat::Mode;
 use nix::unistd::{ForkResult, Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, fork, pipe2, setsid};
 
-use super::spawn::close_from;
+use super::image::{CloseMethod, FdMove};
+use super::spawn::close_others;
 
 /// The name of the guardian, as `ps` shows it.
 const NAME: &std::ffi::CStr = c"libi-guardian";
@@ -59,25 +61,16 @@ pub fn guard() -> io::Result<()> {
     }
 }
 
-/// A process leads a group that needs a guard.
-pub(super) fn began(pid: i32) {
-    tell(pid);
-}
-
-/// Where a new process says the same of itself, before it executes its program: a number of 4 bytes.
+/// Where a new process that leads a group says its number, in 4 bytes, before it executes its program.
 pub(super) fn pipe() -> Option<RawFd> {
     GUARDIAN.get().map(AsRawFd::as_raw_fd)
 }
 
 /// A group needs no guard any more.
 pub(super) fn ended(pid: i32) {
-    tell(-pid);
-}
-
-/// A guardian that reads nothing any more guards nothing: there is no other means.
-fn tell(message: i32) {
     if let Some(mut pipe) = GUARDIAN.get() {
-        let _ = pipe.write(&message.to_ne_bytes()); // whole or not at all
+        // Whole or not at all; a guardian that reads nothing any more guards nothing.
+        let _ = pipe.write(&(-pid).to_ne_bytes());
     }
 }
 
@@ -110,7 +103,8 @@ fn leave_all_but(pipe: OwnedFd) -> io::Result<()> {
     dup2_stdout(&null)?;
     dup2_stderr(&null)?;
     drop((pipe, null));
-    close_from(3);
+    let kept = [0, 1, 2].map(|to| FdMove { from: to.into(), to, aside: false });
+    close_others(&kept, CloseMethod::Range);
     chdir("/")?;
     Ok(())
 }

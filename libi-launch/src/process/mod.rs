@@ -40,7 +40,7 @@
 //! | a pidfd does not take signals | they are sent by process ID, after a check of the ID |
 //! | there is no `close_range` (before Linux 5.9) | `/proc/self/fd` lists what to close |
 //! | there is no `/proc` either | every descriptor number is closed |
-//! | this process is killed | its processes get their [signal](Start::parent_death_signal); what they have started themselves is killed if there is a [guardian](guard) |
+//! | this process is killed | its processes get their [signal](Start::parent_death_signal), their groups a [guardian's](guard) |
 //! | a killed process does not end (stuck in the kernel) | dropping gives up after a second |
 //!
 //! Without pidfds, a process is known only by its ID. If the embedding program collects a child

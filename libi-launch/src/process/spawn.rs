@@ -30,7 +30,7 @@ use std::ptr;
 use super::error::Errno;
 use super::exit::Signal;
 use super::guardian;
-use super::image::{CloseMethod, Image};
+use super::image::{CloseMethod, FdMove, Image};
 use super::sys;
 
 /// A process that has executed its program.
@@ -167,7 +167,7 @@ fn become_program(image: &mut Image, parent: i32) -> Result<std::convert::Infall
         check(unsafe { libc::setpgid(0, 0) }, SpawnStep::Group)?;
     }
     move_descriptors(image)?;
-    close_others(image);
+    close_others(&image.moves, image.close_method);
     if let Some(limit) = &image.open_files {
         // SAFETY: the limit outlives the call.
         check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) }, SpawnStep::Limit)?;
@@ -254,23 +254,23 @@ fn move_descriptors(image: &mut Image) -> Result<(), SpawnFailure> {
 }
 
 /// Closes every descriptor that is not a target of a move.
-fn close_others(image: &Image) {
-    if image.close_method <= CloseMethod::Range && close_gaps(image).is_ok() {
+pub(super) fn close_others(moves: &[FdMove], method: CloseMethod) {
+    if method <= CloseMethod::Range && close_gaps(moves).is_ok() {
         return;
     }
-    if image.close_method <= CloseMethod::Listed && close_listed(image).is_ok() {
+    if method <= CloseMethod::Listed && close_listed(moves).is_ok() {
         return;
     }
     // SAFETY: takes a number.
     let end = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
     for fd in 0..c_int::try_from(end).unwrap_or(c_int::MAX) {
-        close_other(image, fd);
+        close_other(moves, fd);
     }
 }
 
-fn close_gaps(image: &Image) -> Result<(), ()> {
+fn close_gaps(moves: &[FdMove]) -> Result<(), ()> {
     let mut gap = 0;
-    for place in image.moves.iter().map(|step| u32::from(step.to)) {
+    for place in moves.iter().map(|step| u32::from(step.to)) {
         if place > gap {
             close_range(gap, place - 1, 0)?;
         }
@@ -285,20 +285,7 @@ fn close_range(first: u32, last: u32, flags: u32) -> Result<(), ()> {
     if result == 0 { Ok(()) } else { Err(()) }
 }
 
-/// Closes all descriptors from this one on.
-pub(super) fn close_from(first: u32) {
-    if close_range(first, u32::MAX, 0).is_ok() {
-        return;
-    }
-    // SAFETY: takes a number.
-    let end = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
-    for fd in first..u32::try_from(end).unwrap_or(u32::MAX) {
-        // SAFETY: takes a number; nothing in this process uses it any more.
-        unsafe { libc::close(fd.cast_signed()) };
-    }
-}
-
-fn close_listed(image: &Image) -> Result<(), ()> {
+fn close_listed(moves: &[FdMove]) -> Result<(), ()> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: a string with an end.
     let directory = unsafe { libc::open(c"/proc/self/fd".as_ptr(), flags) };
@@ -320,7 +307,7 @@ fn close_listed(image: &Image) -> Result<(), ()> {
         // name.
         while let (Some(&[low, high]), Some(name)) = (rest.get(16..18), rest.get(19..)) {
             if let Some(fd) = number(name).filter(|&fd| fd != directory) {
-                close_other(image, fd);
+                close_other(moves, fd);
             }
             rest = rest.get(usize::from(u16::from_ne_bytes([low, high]))..).unwrap_or_default();
         }
@@ -337,8 +324,8 @@ fn number(name: &[u8]) -> Option<c_int> {
     number
 }
 
-fn close_other(image: &Image, fd: c_int) {
-    if !image.moves.iter().any(|step| c_int::from(step.to) == fd) {
+fn close_other(moves: &[FdMove], fd: c_int) {
+    if !moves.iter().any(|step| c_int::from(step.to) == fd) {
         // SAFETY: the table is the child's own, and nothing in the child uses this descriptor.
         unsafe { libc::close(fd) };
     }

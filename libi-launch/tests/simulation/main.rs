@@ -102,8 +102,6 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     // Until just before the user ends the session.
     let members = u64::from(scenario.hosts * scenario.members);
     let steps = 500_000 + 5_000 * u64::from(scenario.hosts) + 2 * members * scenario.ends.as_secs();
-    // Each process of a command has output and an end, which go through all levels of the tree.
-    let steps = steps + 1_000 * u64::from(scenario.hosts) * scenario.commands.len() as u64;
     let before_end = at(scenario.ends - Duration::from_millis(1));
     if sim.run(before_end, steps) == StopReason::StepLimit {
         return Err(format!("something spins: {steps} steps by {}", sim.agenda.now()));

@@ -1,9 +1,11 @@
 /* Event loops, threads, and callbacks. */
 #include "check.h"
 
+#include <ctype.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -167,6 +169,27 @@ static void throwing(void *userdata, libi_value *into, const void *bytes, size_t
 #endif
 }
 
+/* Whether a text has this rank, as a number or within a range. Members that have heard of a loss leave,
+   and may be lost as well for those that have not: "ranks 1-3" in place of "ranks 2-3". */
+static int names_rank(const char *text, uint32_t rank)
+{
+  while (*text != '\0') {
+    unsigned first, last;
+    char *end;
+    if (!isdigit((unsigned char)*text)) {
+      text++;
+      continue;
+    }
+    first = last = (unsigned)strtoul(text, &end, 10);
+    if (end[0] == '-' && isdigit((unsigned char)end[1]))
+      last = (unsigned)strtoul(end + 1, &end, 10);
+    if (first <= rank && rank <= last)
+      return 1;
+    text = end;
+  }
+  return 0;
+}
+
 /* The one that ends is the first of its host, which combines for the other; both are lost. */
 void fold_that_ends(uint32_t which, int by_exit)
 {
@@ -176,6 +199,5 @@ void fold_that_ends(uint32_t which, int by_exit)
     atexit(at_exit);
   GIVES(LIBI_ERR_PEER_LOST,
       libi_member_allreduce_by(me, by_exit ? exiting : throwing, &which, NULL, "x", 1, &data, TIMEOUT));
-  /* Members that have heard of it leave, and may be lost for those that have not. */
-  SAYS("are lost, and this call needs them");
+  CHECK(names_rank(libi_last_error(), which));
 }
