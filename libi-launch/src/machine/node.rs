@@ -360,6 +360,7 @@ impl Machine for Node {
             return self.on_event_when_over(event, now, out);
         }
         match event {
+            Event::Received(link, items) if items.is_empty() => return self.heard(link, now),
             Event::Begin => self.begin(now, out),
             Event::Started(start) => self.started(start, now),
             Event::NotStarted(start, why) => self.not_started(start, &Cause::NotStarted(why), now, out),
@@ -408,6 +409,15 @@ impl Machine for Node {
 }
 
 impl Node {
+    /// Only data for the group have come over a link. Its peer is alive, and nothing becomes due by
+    /// that: with every frame of a call, no more is done.
+    fn heard(&mut self, link: LinkId, now: Instant) {
+        match &mut self.role {
+            Role::Member(parent) if link == LinkId::PARENT => parent.on_heard(now),
+            _ => self.child_heard(link, now),
+        }
+    }
+
     fn begin(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.began = now;
         self.next_heartbeat = now + self.heartbeat_interval();

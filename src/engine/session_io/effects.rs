@@ -17,9 +17,8 @@ const ENDING_SIGNALS: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, lib
 impl SessionIo {
     /// Passes an event to the node and carries out its effects.
     pub(in crate::engine) fn tell(&mut self, event: Event, turn: &mut Turn<'_>) {
-        let mut events = VecDeque::from([event]);
-        let mut effects = Vec::new();
-        while let Some(event) = events.pop_front() {
+        let (mut next, mut events, mut effects) = (Some(event), VecDeque::new(), Vec::new());
+        while let Some(event) = next.take().or_else(|| events.pop_front()) {
             self.node.on(event, turn.now, &mut effects);
             for effect in effects.drain(..) {
                 self.apply(effect, &mut events, turn);

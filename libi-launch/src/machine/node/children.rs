@@ -24,9 +24,7 @@ impl Node {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        if let Some(child) = self.children.get_mut(link).filter(|child| child.is_open()) {
-            child.on_heard(now);
-        }
+        self.child_heard(link, now);
         for item in items {
             let Some(child) = self.children.get_mut(link).filter(|child| child.is_open()) else { return };
             match item {
@@ -50,6 +48,13 @@ impl Node {
                     }
                 }
             }
+        }
+    }
+
+    /// Bytes have come from a child.
+    pub(super) fn child_heard(&mut self, link: LinkId, now: Instant) {
+        if let Some(child) = self.children.get_mut(link).filter(|child| child.is_open()) {
+            child.on_heard(now);
         }
     }
 
