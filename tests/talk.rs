@@ -6,7 +6,8 @@
 //! exits with a status other than 0.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use libi::{Bytes, CommError, Exit, FrontEnd, HostList, LaunchOptions, Progress, Session, Stream};
+use libi::Engine::{Apart, InProgram};
+use libi::{Bytes, CommError, Engine, Exit, FrontEnd, HostList, LaunchOptions, Progress, Session, Stream};
 
 use libi_testkit::local::*;
 
@@ -19,9 +20,10 @@ fn size(hosts: &str) -> u32 {
 }
 
 /// Launches members that do this. Returns what the front end has seen when all have ended.
-fn play(hosts: &str, words: &[&str], front_end: impl FnOnce(&Session)) -> Heard {
+fn play(engine: Engine, hosts: &str, words: &[&str], front_end: impl FnOnce(&Session)) -> Heard {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let session = launch(&front, lab.members(hosts, words));
+    let options = LaunchOptions::local().engine(engine);
+    let session = launch_with(&front, &[lab.members(hosts, words)], &options);
     front_end(&session);
     let heard = Heard::all(&front);
     drop(session);
@@ -38,12 +40,12 @@ fn all_is_well(hosts: &str, heard: &Heard, but: &[(u32, Exit)]) {
     }
 }
 
-fn all_do(hosts: &str, joins: &str, talk: &[String]) {
+fn all_do(engine: Engine, hosts: &str, joins: &str, talk: &[String]) {
     let words = talk.iter().map(|word| format!("talk:{word}"));
     let words: Vec<_> =
         [joins.to_owned()].into_iter().chain(words).chain(["finish:30000".to_owned()]).collect();
     let words: Vec<_> = words.iter().map(String::as_str).collect();
-    all_is_well(hosts, &play(hosts, &words, |_| ()), &[]);
+    all_is_well(hosts, &play(engine, hosts, &words, |_| ()), &[]);
 }
 
 /// Every operation, with the first, the last and a middle root, and with no, little and much data.
@@ -63,21 +65,28 @@ fn operations(size: u32) -> Vec<String> {
 #[test]
 fn every_operation_gives_every_member_the_right_result() {
     for hosts in SHAPES {
-        all_do(hosts, "join", &operations(size(hosts)));
+        all_do(InProgram, hosts, "join", &operations(size(hosts)));
+    }
+}
+
+#[test]
+fn every_operation_gives_the_right_result_where_no_member_leads_its_host() {
+    for hosts in ["a", "a:2,b,c:2", "n[1-4]:4"] {
+        all_do(Apart, hosts, "join", &operations(size(hosts)));
     }
 }
 
 #[test]
 fn every_operation_gives_the_right_result_with_manual_progress() {
     for hosts in ["a", "a:2,b,c:2", "n[1-4]:4"] {
-        all_do(hosts, "manual", &operations(size(hosts)));
+        all_do(InProgram, hosts, "manual", &operations(size(hosts)));
     }
 }
 
 #[test]
 fn threads_of_a_member_make_calls_concurrently() {
     for (hosts, joins) in [("a:2,b,c:2", "join"), ("a:2,b:2", "manual")] {
-        all_do(hosts, joins, &["threads:4".to_owned(), "barrier".to_owned()]);
+        all_do(InProgram, hosts, joins, &["threads:4".to_owned(), "barrier".to_owned()]);
     }
 }
 
@@ -85,7 +94,7 @@ fn threads_of_a_member_make_calls_concurrently() {
 fn members_that_make_different_calls_all_get_the_error_and_can_continue() {
     for hosts in ["a:2", "a:2,b,c:2", "n[1-4]:4"] {
         for other in [0, size(hosts) / 2, size(hosts) - 1] {
-            all_do(hosts, "join", &[format!("mismatch:{other}"), "allgather:10".to_owned()]);
+            all_do(InProgram, hosts, "join", &[format!("mismatch:{other}"), "allgather:10".to_owned()]);
         }
     }
 }
@@ -96,7 +105,12 @@ fn a_cancelled_call_fails_for_all_members_and_the_next_succeeds() {
         let last = size(hosts) - 1;
         for (first, late) in [(0, last), (last, 0), (last, last - 1)] {
             if first != late {
-                all_do(hosts, "join", &[format!("impatient:{first}:{late}"), "allgather:10".to_owned()]);
+                all_do(
+                    InProgram,
+                    hosts,
+                    "join",
+                    &[format!("impatient:{first}:{late}"), "allgather:10".to_owned()],
+                );
             }
         }
     }
@@ -108,15 +122,17 @@ fn a_member_killed_in_a_barrier_is_named_to_the_others_which_continue() {
         let victim = size(hosts) - 1;
         let word = format!("talk:killed:{victim}");
         // A member can be lost before it is needed.
-        let heard = play(hosts, &["join", &word, "finish:30000"], |_| ());
+        let heard = play(InProgram, hosts, &["join", &word, "finish:30000"], |_| ());
         all_is_well(hosts, &heard, &[(victim, Exit::Signal(libc::SIGKILL))]);
     }
 }
 
 #[test]
 fn the_master_and_the_front_end_talk_in_the_order_in_which_they_send() {
-    for hosts in ["a", "a:2,b,c:2"] {
-        let heard = play(hosts, &["join", "talk:front", "talk:barrier", "finish:30000"], |session| {
+    for (engine, hosts) in
+        [InProgram, Apart].into_iter().flat_map(|engine| ["a", "a:2,b,c:2"].map(|hosts| (engine, hosts)))
+    {
+        let heard = play(engine, hosts, &["join", "talk:front", "talk:barrier", "finish:30000"], |session| {
             let messages = [Bytes::from_static(b"first"), vec![7; 500_000].into()];
             let sent = messages.clone().map(|message| session.send(message));
             let [first, second] = [session.recv(), session.recv()];

@@ -165,6 +165,7 @@ fn run(size: u32, calls: fn(Rank, u32) -> Vec<Call>) -> Duration {
         tree: Tree::Greedy,
         placement: Placement::Blocks,
         absent: false,
+        agents: false,
         seed: 1,
     };
     let processes = shape.processes();
@@ -204,7 +205,7 @@ struct Arrives(Id, LinkId, Bytes);
 impl Cluster {
     fn go_on(&mut self, id: Id, agenda: &mut Agenda<Self>) {
         let member = &mut self.members[id.0 as usize];
-        let Address::Rank(me) = member.process.address else { return };
+        let Some(Address::Rank(me)) = member.process.address else { return };
         match (self.calls)(me, self.size).into_iter().nth(member.next) {
             Some(call) => {
                 member.next += 1;

@@ -41,7 +41,7 @@ impl Routes {
     pub(crate) fn to(&self, whom: Address) -> Hop {
         let above = if self.has_parent { Hop::Link(LinkId::PARENT) } else { Hop::Unreachable };
         match whom {
-            Address::FrontEnd if self.me.is_none() => Hop::Local,
+            Address::FrontEnd if !self.has_parent => Hop::Local,
             Address::FrontEnd => above,
             Address::Rank(rank) if self.me == Some(rank) => Hop::Local,
             Address::Rank(rank) => {

@@ -24,7 +24,15 @@ struct Wires {
 
 impl Wires {
     fn new(size: u32, per_host: u32, tree: Tree) -> Self {
-        let shape = Shape { size, per_host, tree, placement: Placement::Blocks, absent: false, seed: 3 };
+        let shape = Shape {
+            size,
+            per_host,
+            tree,
+            placement: Placement::Blocks,
+            absent: false,
+            agents: false,
+            seed: 3,
+        };
         let processes = shape.processes();
         let groups = processes.iter().map(|_| Group::new()).collect();
         let (under_way, sent) = Default::default();
@@ -61,7 +69,7 @@ impl Wires {
     fn all(&mut self, mut call: impl FnMut(u32) -> Option<Call>) -> BTreeMap<(usize, usize), Vec<usize>> {
         self.sent.clear();
         for at in 0..self.processes.len() {
-            let Address::Rank(me) = self.processes[at].address else { continue };
+            let Some(Address::Rank(me)) = self.processes[at].address else { continue };
             if let Some(call) = call(me.0) {
                 self.calls += 1;
                 self.open += 1;

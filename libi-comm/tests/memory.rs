@@ -83,7 +83,7 @@ impl Member {
                     to.send(Wire::Frame(*at, frame.concat())).unwrap();
                 }
                 Effect::Finish(CallId(id), result) => {
-                    let (who, step) = (self.process.address, (id >> 32) as u32);
+                    let (who, step) = (self.process.address.unwrap(), (id >> 32) as u32);
                     let outcome = result.unwrap_or_else(|error| panic!("{who}, step {step}: {error}"));
                     self.oracle.check(who, step, id as u32 as usize, &outcome).unwrap();
                     let open = self.open.get_mut(&step).unwrap();
@@ -108,7 +108,7 @@ impl Member {
             }
             let nth = self.next;
             self.next += 1;
-            let calls = step.calls(nth, &session, self.process.address);
+            let calls = self.process.address.map(|who| step.calls(nth, &session, who)).unwrap_or_default();
             if !calls.is_empty() {
                 self.open.insert(nth, calls.len());
             }
@@ -124,7 +124,7 @@ impl Member {
     /// Handles what arrives next. False if nothing more will arrive.
     fn wait(&mut self) -> bool {
         let came = self.inbox.recv_timeout(TIMEOUT);
-        match came.unwrap_or_else(|_| panic!("{} waits for {:?}", self.process.address, self.open)) {
+        match came.unwrap_or_else(|_| panic!("{} waits for {:?}", self.process, self.open)) {
             Wire::Frame(link, frame) => self.tell(Event::Frame(link, frame)),
             Wire::SealedRegion(link, bytes) => self.tell(Event::Region(link, bytes)),
             Wire::Over => return false,
@@ -155,7 +155,7 @@ fn run(session: Session) {
                 member.work.less();
                 // Other processes may still send over this one.
                 while member.wait() {}
-                assert!(member.group.is_idle(), "something is left at {}", member.process.address);
+                assert!(member.group.is_idle(), "something is left at {}", member.process);
             });
         }
     });

@@ -11,7 +11,7 @@ use crate::ranks::Ranks;
 /// up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// The rank of this process; `None` for the front end.
+    /// The rank of this process; `None` for the front end and for the agent of a host.
     pub me: Option<Rank>,
     /// The number of ranks of the session, absent ones included.
     pub size: u32,
@@ -45,6 +45,20 @@ pub struct Branch {
 }
 
 impl Topology {
+    /// Whether this process is the front end.
+    #[must_use]
+    pub fn is_front_end(&self) -> bool {
+        !self.has_parent
+    }
+
+    /// The rank that stands for the host that this process leads: its own, or the lowest that its
+    /// agent has.
+    #[must_use]
+    pub fn host_rank(&self) -> Option<Rank> {
+        let locals = self.branches.iter().filter(|branch| branch.local);
+        self.me.or_else(|| locals.filter_map(|branch| branch.ranks.lowest()).min())
+    }
+
     /// The links of this process in the tree.
     pub fn links(&self) -> impl Iterator<Item = LinkId> + '_ {
         let parent = self.has_parent.then_some(LinkId::PARENT);

@@ -36,8 +36,15 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// The steps of a session of this size.
 pub fn drawn(seed: u64, size: u32, steps: usize) -> Arc<Session> {
     let mut rng = Rng::new(seed);
-    let shape =
-        Shape { size, per_host: 1, tree: Tree::Flat, placement: Placement::Blocks, absent: false, seed };
+    let shape = Shape {
+        size,
+        per_host: 1,
+        tree: Tree::Flat,
+        placement: Placement::Blocks,
+        absent: false,
+        agents: false,
+        seed,
+    };
     let flight = [1, 3, 8][rng.below(3) as usize];
     let mut session = Session::new(format!("stream {seed}"), shape, flight);
     while session.steps.len() < steps {

@@ -66,7 +66,7 @@ fn kvs_role(view: &GroupView) -> KvsRole {
     let topology = &view.topology;
     if topology.local {
         KvsRole::Client(Some(LinkId::PARENT))
-    } else if topology.me.is_none() && !topology.top {
+    } else if topology.is_front_end() && !topology.top {
         KvsRole::Client(topology.branches.first().map(|branch| branch.link))
     } else {
         KvsRole::Server
@@ -308,7 +308,7 @@ impl KeyStore {
 
     fn next_version(&mut self, view: &GroupView) -> Version {
         self.seen = (self.seen.0.max(self.fences), self.seen.1.saturating_add(1));
-        Version { fences: self.seen.0, count: self.seen.1, leader: view.topology.me }
+        Version { fences: self.seen.0, count: self.seen.1, leader: view.topology.host_rank() }
     }
 
     fn notify_parent(&self, message: KvsMessage, view: &GroupView, out: &mut Vec<Effect>) {

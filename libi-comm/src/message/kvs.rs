@@ -12,7 +12,7 @@ pub(crate) struct Version {
     pub(crate) fences: u64,
     /// Greater than every count that its leader had seen.
     pub(crate) count: u64,
-    /// The leader of its host; `None` for the front end.
+    /// The [rank](libi_core::topology::Topology::host_rank) of its host; `None` for the front end.
     pub(crate) leader: Option<Rank>,
 }
 

@@ -21,7 +21,8 @@ pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {
     }
     let history = History::new(world);
     for member in &world.members {
-        let who = member.process.address;
+        // Agents make no calls.
+        let Some(who) = member.process.address else { continue };
         for record in member.calls.values() {
             ended(world, member, record).map_err(|wrong| format!("{who}: {wrong}: {record:?}"))?;
             let Some((at, ending)) = &record.ended else { continue };
@@ -93,7 +94,7 @@ impl History {
             steps.filter(|(_, step)| step.is_collective()).map(|(step, _)| step).collect();
         let mut called: BTreeMap<u32, BTreeMap<Rank, (Instant, CallSignature)>> = BTreeMap::new();
         for member in &world.members {
-            let Address::Rank(me) = member.process.address else { continue };
+            let Some(Address::Rank(me)) = member.process.address else { continue };
             // A collective step is one call.
             for record in member.calls.values().filter(|record| record.nth == 0) {
                 let step = world.step(Address::Rank(me), record.step);
@@ -166,7 +167,8 @@ impl History {
                 self.is_nth(*nth, record) && has_given_up(world, Address::Rank(*by), record.step, at)
             }
             CommError::NoSuchPeer(_) => {
-                world.scenario.bad_roots.contains(&(member.process.address, record.step))
+                let who = member.process.address;
+                who.is_some_and(|who| world.scenario.bad_roots.contains(&(who, record.step)))
             }
             CommError::Withdrawn { by } => has_given_up(world, *by, record.step, at),
             _ => false,
@@ -216,7 +218,7 @@ impl History {
                         && other.next > record.step
                 };
                 if (step.is_collective() || matches!(step, Step::P2p { .. })) && lost().all(had_done) {
-                    let who = member.process.address;
+                    let who = &member.process;
                     return Err(format!(
                         "{who} misses a member that had done its part, {step:?}: {record:?}"
                     ));
@@ -246,7 +248,7 @@ fn bounded(world: &Cluster) -> Result<(), String> {
 fn quiet(sim: &Sim<Cluster>) -> Result<(), String> {
     for (id, member) in (0..).zip(&sim.world.members).filter(|(_, member)| member.lost.is_none()) {
         if sim.agenda.machine(Id(id)).is_some_and(|group| !group.is_idle()) {
-            return Err(format!("something is left at {}", member.process.address));
+            return Err(format!("something is left at {}", member.process));
         }
     }
     Ok(())
@@ -255,7 +257,7 @@ fn quiet(sim: &Sim<Cluster>) -> Result<(), String> {
 /// Whether a process had cancelled a call of a step, or made an invalid one.
 fn has_given_up(world: &Cluster, who: Address, step: u32, at: Instant) -> bool {
     let bad_roots = world.scenario.bad_roots.contains(&(who, step));
-    let who = world.members.iter().find(|member| member.process.address == who);
+    let who = world.members.iter().find(|member| member.process.address == Some(who));
     let given_up = |(when, ending): &(Instant, Ending)| *ending == Ending::GivenUp && *when <= at;
     let call = |record: &Record| {
         let made = bad_roots && record.at <= at;

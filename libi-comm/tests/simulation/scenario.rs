@@ -18,6 +18,14 @@ use libi_cases::transfers::Pattern;
 /// The default timeout of a call: longer than anything takes that ends at all.
 pub(crate) const LONG: Duration = Duration::from_secs(3_600);
 
+/// A process that dies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Victim {
+    Process(Address),
+    /// The agent of this member's host, with all below it.
+    AgentOf(Address),
+}
+
 /// One run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scenario {
@@ -26,7 +34,7 @@ pub(crate) struct Scenario {
     /// The longest pause of a member between steps.
     pub(crate) think: Duration,
     /// Which process dies, and when.
-    pub(crate) kills: Vec<(Duration, Address)>,
+    pub(crate) kills: Vec<(Duration, Victim)>,
     /// Processes that end when their program is over, if they have no children.
     pub(crate) leavers: BTreeSet<Address>,
     /// Extra pauses before a step.
@@ -77,8 +85,13 @@ impl Scenario {
             for _ in 0..=faults.below(2) {
                 let (victim, at) = (any(&mut faults), step(&mut faults));
                 match kind {
-                    0 if faults.chance(0.05) => scenario.kills.push((part(&mut faults), Address::FrontEnd)),
-                    0 => scenario.kills.push((part(&mut faults), victim)),
+                    0 if faults.chance(0.05) => {
+                        scenario.kills.push((part(&mut faults), Victim::Process(Address::FrontEnd)));
+                    }
+                    0 if session.shape.agents && faults.chance(0.3) => {
+                        scenario.kills.push((part(&mut faults), Victim::AgentOf(victim)));
+                    }
+                    0 => scenario.kills.push((part(&mut faults), Victim::Process(victim))),
                     1 => scenario.leavers.extend(who.iter().copied().filter(|_| faults.chance(0.3))),
                     2 => drop(scenario.slow.insert((victim, at), part(&mut faults) * 2)),
                     3 => drop(scenario.stalls.insert(victim, at)),
@@ -110,6 +123,7 @@ impl Scenario {
             tree: [Tree::Star, Tree::Chain, Tree::Binary, Tree::Late][rng.below(4) as usize],
             placement: Placement::Blocks,
             absent: false,
+            agents: has_agents(seed),
             seed,
         };
         let mut session = Session::new(format!("seed {seed}"), shape, [1, 3][rng.below(2) as usize]);
@@ -136,7 +150,7 @@ impl Scenario {
         for _ in 0..=rng.below(2) {
             let victim = session.present[rng.below(session.present.len() as u64) as usize];
             let at = Duration::from_nanos(rng.below(duration.as_nanos() as u64 + 1));
-            scenario.kills.push((at, Address::Rank(victim)));
+            scenario.kills.push((at, Victim::Process(Address::Rank(victim))));
         }
         (session, scenario)
     }
@@ -178,6 +192,11 @@ impl Scenario {
     }
 }
 
+/// Whether agents lead the hosts; of no influence on what else is drawn.
+fn has_agents(seed: u64) -> bool {
+    Rng::new(seed).fork(9).chance(0.3)
+}
+
 fn session(seed: u64, rng: &mut Rng) -> Session {
     let size = match rng.below(10) {
         0..=3 => 1 + rng.below(6),
@@ -191,6 +210,7 @@ fn session(seed: u64, rng: &mut Rng) -> Session {
         tree: trees[rng.below(6) as usize],
         placement: if rng.chance(0.7) { Placement::Blocks } else { Placement::Cyclic },
         absent: rng.chance(0.2),
+        agents: has_agents(seed),
         seed,
     };
     let flight = [1, 1, 2, 4, 9][rng.below(5) as usize];

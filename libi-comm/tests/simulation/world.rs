@@ -17,7 +17,7 @@ use libi_core::sim::{Agenda, MachineId as Id, World};
 use libi_core::time::Instant;
 
 use crate::member::{Ending, Member, Record, Traffic, call_id, other_end, ring};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Victim};
 use libi_cases::heap::Heap;
 use libi_cases::step::Step;
 use libi_cases::{Oracle, Session};
@@ -87,9 +87,19 @@ impl Cluster {
             agenda.plan(Instant::ZERO + begins, Happening::Acts(id));
         }
         for (after, who) in self.scenario.kills.clone() {
-            if let Some(at) = self.members.iter().position(|member| member.process.address == who) {
+            if let Some(at) = self.victim(who) {
                 agenda.plan(Instant::ZERO + after, Happening::Dies(Id(at as u32)));
             }
+        }
+    }
+
+    /// The process that is to die.
+    fn victim(&self, who: Victim) -> Option<usize> {
+        let (Victim::Process(address) | Victim::AgentOf(address)) = who;
+        let process = self.members.iter().position(|member| member.process.address == Some(address))?;
+        match (who, self.members[process].process.parent) {
+            (Victim::AgentOf(_), Some((agent, _))) => Some(agent),
+            _ => Some(process),
         }
     }
 
@@ -99,7 +109,7 @@ impl Cluster {
 
     /// When a rank was lost.
     pub(crate) fn lost(&self, rank: Rank) -> Option<Instant> {
-        let address = Address::Rank(rank);
+        let address = Some(Address::Rank(rank));
         self.members.iter().find(|member| member.process.address == address)?.lost
     }
 
@@ -116,7 +126,7 @@ impl Cluster {
 
     fn think(&mut self, id: Id, step: u32) -> Duration {
         let who = self.members[id.0 as usize].process.address;
-        let slow = self.scenario.slow.get(&(who, step)).copied().unwrap_or_default();
+        let slow = who.and_then(|who| self.scenario.slow.get(&(who, step))).copied().unwrap_or_default();
         let most = self.scenario.think.as_micros() as u64;
         // Mostly without a pause, so that much happens at the same time.
         let think = if self.rng.chance(0.5) { 0 } else { self.rng.below(most + 1) };
@@ -128,7 +138,7 @@ impl Cluster {
         let session = self.session.clone();
         loop {
             let member = &self.members[id.0 as usize];
-            let (who, step) = (member.process.address, member.next);
+            let (Some(who), step) = (member.process.address, member.next) else { return };
             let Some(_) = session.steps.get(step as usize).filter(|_| member.alive) else { return };
             if self.scenario.stalls.get(&who).is_some_and(|stalls| step >= *stalls) {
                 return;
@@ -165,8 +175,8 @@ impl Cluster {
     fn finish(&mut self, id: Id, call: CallId, ending: Ending, agenda: &mut Agenda<Self>) {
         let now = agenda.now();
         let member = &mut self.members[id.0 as usize];
-        let who = member.process.address;
-        let Some(record) = member.calls.get_mut(&call) else {
+        let (Some(who), Some(record)) = (member.process.address, member.calls.get_mut(&call)) else {
+            let who = &member.process;
             self.wrong.get_or_insert(format!("{who} is told of a call that it has not made: {call:?}"));
             return;
         };
@@ -198,10 +208,10 @@ impl Cluster {
     fn checked(&self, id: Id, call: CallId, result: Result<Outcome, CommError>) -> Ending {
         let member = &self.members[id.0 as usize];
         let Some(record) = member.calls.get(&call) else { return Ending::Right };
+        let Some(who) = member.process.address else { return Ending::Right };
         match result {
             Err(error) => Ending::Failed(error),
-            Ok(outcome) => match self.oracle.check(member.process.address, record.step, record.nth, &outcome)
-            {
+            Ok(outcome) => match self.oracle.check(who, record.step, record.nth, &outcome) {
                 Ok(()) => Ending::Right,
                 Err(_) if outcome == Outcome::Found(None) && self.may_be_missing(member, record) => {
                     Ending::Right
@@ -213,11 +223,11 @@ impl Cluster {
 
     /// Whether a key may be missing: its put failed, or the fence after it did.
     pub(crate) fn may_be_missing(&self, member: &Member, record: &Record) -> bool {
-        let who = member.process.address;
+        let Some(who) = member.process.address else { return false };
         let Some(Step::Get { of, .. }) = self.session.steps.get(record.step as usize) else { return false };
         let asked = self.session.steps[record.step as usize].asked(&self.session, who);
         let Some(id) = asked.get(record.nth) else { return false };
-        let owner = Address::Rank(Rank(id.from));
+        let owner = Some(Address::Rank(Rank(id.from)));
         let owner = self.members.iter().find(|member| member.process.address == owner);
         !owner.is_some_and(|owner| owner.did(*of, id.nth)) || !member.did(of + 1, 0)
     }
@@ -235,7 +245,7 @@ impl Cluster {
             return;
         }
         let Some((to, at)) = other_end(member, link) else {
-            let who = member.process.address;
+            let who = &member.process;
             self.wrong.get_or_insert(format!("{who} sends over {link}, which it does not have"));
             return;
         };
@@ -297,7 +307,7 @@ impl World for Cluster {
                 self.finish(from, call, ending, agenda);
             }
             Effect::Lost(ranks) => {
-                let who = self.members[from.0 as usize].process.address;
+                let who = &self.members[from.0 as usize].process;
                 if let Some(rank) = ranks.iter().find(|rank| self.lost(*rank).is_none()) {
                     self.wrong.get_or_insert(format!("{who} is told that {rank} is lost, who is not"));
                 }

@@ -235,7 +235,8 @@ impl Case {
                     for &placement in &self.placement {
                         for &absent in &self.absent {
                             let seed = sessions.len() as u64;
-                            let shape = Shape { size, per_host, tree, placement, absent, seed };
+                            let shape =
+                                Shape { size, per_host, tree, placement, absent, agents: false, seed };
                             sessions.extend(self.flight.iter().map(|flight| self.session(&shape, *flight)));
                         }
                     }

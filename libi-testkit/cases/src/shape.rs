@@ -1,6 +1,7 @@
 //! Decides which ranks are on which host, which process started which, and so which links exist.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -50,13 +51,16 @@ pub struct Shape {
     pub placement: Placement,
     /// Whether some ranks are absent.
     pub absent: bool,
+    /// Whether agents lead the hosts, and are no members.
+    pub agents: bool,
     pub seed: u64,
 }
 
 /// A process and its links.
 #[derive(Clone, Debug)]
 pub struct Process {
-    pub address: Address,
+    /// `None` for an agent, which makes no calls.
+    pub address: Option<Address>,
     /// The number of its host; the front end has its own.
     pub host: usize,
     /// The parent, and the number of the link there.
@@ -72,17 +76,19 @@ impl Shape {
         let mut rng = Rng::new(self.seed).fork(77);
         let (hosts, absent) = self.hosts(&mut rng);
         let parents = self.parents(hosts.len(), &mut rng);
-        let mut processes = vec![Process::new(Address::FrontEnd, hosts.len(), None)];
+        let mut processes = vec![Process::new(Some(Address::FrontEnd), hosts.len(), None)];
         let mut leaders = Vec::new();
         let mut children: Vec<Vec<usize>> = vec![Vec::new()];
         for (host, (ranks, parent)) in hosts.iter().zip(&parents).enumerate() {
             let parent = parent.map_or(0, |host: usize| leaders[host]);
             leaders.push(processes.len());
-            for (nth, rank) in ranks.iter().enumerate() {
+            let agent = self.agents.then_some(None);
+            let members = ranks.iter().map(|rank| Some(Address::Rank(Rank(*rank))));
+            for (nth, address) in agent.into_iter().chain(members).enumerate() {
                 let above = if nth == 0 { parent } else { leaders[leaders.len() - 1] };
                 children[above].push(processes.len());
                 children.push(Vec::new());
-                processes.push(Process::new(Address::Rank(Rank(*rank)), host, Some(above)));
+                processes.push(Process::new(address, host, Some(above)));
             }
         }
         for at in (0..processes.len()).rev() {
@@ -164,8 +170,8 @@ impl Shape {
 }
 
 impl Process {
-    fn new(address: Address, host: usize, parent: Option<usize>) -> Self {
-        let me = if let Address::Rank(rank) = address { Some(rank) } else { None };
+    fn new(address: Option<Address>, host: usize, parent: Option<usize>) -> Self {
+        let me = if let Some(Address::Rank(rank)) = address { Some(rank) } else { None };
         let topology = Topology { me, has_parent: parent.is_some(), ..Topology::default() };
         let parent = parent.map(|parent| (parent, LinkId::PARENT));
         Self { address, host, parent, links: BTreeMap::new(), topology }
@@ -176,6 +182,15 @@ impl Process {
         let mut ranks: Ranks = self.topology.me.into_iter().collect();
         self.topology.branches.iter().for_each(|branch| ranks.add_all(&branch.ranks));
         ranks
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            Some(address) => address.fmt(f),
+            None => write!(f, "the agent of host {}", self.host),
+        }
     }
 }
 

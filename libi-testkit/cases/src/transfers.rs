@@ -191,6 +191,7 @@ mod tests {
                 tree: Tree::Flat,
                 placement: Placement::Blocks,
                 absent: false,
+                agents: false,
                 seed: 0,
             };
             let session = Session::new(String::new(), shape, 1);

@@ -11,8 +11,8 @@
 //!
 //! A process divides its runs into its own value and the runs of its branches, and combines them in
 //! order: what has been combined before a run of a branch goes down to that branch. The front end
-//! does not know the program's function. Where it is the top, it sends several adjacent values in
-//! place of one, and their receiver combines them.
+//! and agents do not know the program's function. They send several adjacent values in place of one,
+//! and their receiver combines them.
 //!
 //! Arrays are combined in segments, each as an array of its own. The segments of a link follow one
 //! another, so the number of members that its values have represented says which segment is next.
@@ -237,11 +237,15 @@ impl Prefixes {
         let Some(segment) = self.open.remove(&nth) else { return Ok(()) };
         let mut above = segment.above.into_iter();
         let mut before = Run::default();
+        let mut last_link = None;
         for (at, (link, value)) in segment.below {
-            if before.end() != u64::from(at) {
+            let is_adjacent = before.end() == u64::from(at);
+            if !is_adjacent {
                 before = above.find(|prefix| prefix.end() == u64::from(at)).ok_or(INVALID)?;
             }
             match link {
+                // A further value of a run that no process below could combine.
+                Some(_) if is_adjacent && link == last_link => {}
                 Some(link) => before.clone().send(&[link], io),
                 None => {
                     let weight = self.own_weight(at);
@@ -255,6 +259,7 @@ impl Prefixes {
                 }
             }
             self.by.append(&mut before, &value)?;
+            last_link = link;
         }
         Ok(())
     }
