@@ -265,8 +265,9 @@ impl Engine {
     /// Waits at most `max_wait` for events, and handles them.
     pub(crate) fn turn(&mut self, max_wait: Option<Duration>, sink: &mut dyn EngineSink) -> io::Result<()> {
         self.check_fds()?;
-        // Queued output may be what other processes wait for.
-        self.flush(sink);
+        // Queued output may be what other processes wait for. Where it cannot be written, the caller
+        // hears of the end of a link, and waits for something else from then on.
+        let max_wait = if self.flush(sink) { Some(Duration::ZERO) } else { max_wait };
         let timeout = [self.next_timeout(), max_wait].into_iter().flatten().min();
         match self.poll.poll(&mut self.events, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -297,20 +298,23 @@ impl Engine {
                 self.ready.push_back(token);
             }
         }
-        self.for_all(sink, SessionIo::run_due_work);
+        self.for_all(sink, |session_io, turn| session_io.run_due_work(turn));
         self.targets.forget_retired();
         Ok(())
     }
 
-    /// Writes queued output as far as descriptors take it.
-    pub(crate) fn flush(&mut self, sink: &mut dyn EngineSink) {
-        self.for_all(sink, SessionIo::write);
+    /// Writes queued output as far as descriptors take it. True if a link has turned out to be
+    /// broken.
+    pub(crate) fn flush(&mut self, sink: &mut dyn EngineSink) -> bool {
+        let mut is_any_broken = false;
+        self.for_all(sink, |session_io, turn| is_any_broken |= session_io.write(turn));
+        is_any_broken
     }
 
-    fn for_all(&mut self, sink: &mut dyn EngineSink, what: impl Fn(&mut SessionIo, &mut Turn<'_>)) {
+    fn for_all(&mut self, sink: &mut dyn EngineSink, mut what: impl FnMut(&mut SessionIo, &mut Turn<'_>)) {
         let mut next = self.sessions.keys().next().copied();
         while let Some(id) = next {
-            self.with(id, sink, &what);
+            self.with(id, sink, &mut what);
             next = self.sessions.range((Bound::Excluded(id), Bound::Unbounded)).next().map(|(id, _)| *id);
         }
     }

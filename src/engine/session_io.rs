@@ -306,8 +306,9 @@ impl SessionIo {
         self.send_redirections(turn);
     }
 
-    /// Writes queued output.
-    pub(super) fn write(&mut self, turn: &mut Turn<'_>) {
+    /// Writes queued output. True if a link is broken: its end has been told.
+    pub(super) fn write(&mut self, turn: &mut Turn<'_>) -> bool {
+        let mut is_any_broken = false;
         for link in std::mem::take(&mut self.unsent) {
             let Some(link_io) = self.links.get_mut(&link) else { continue };
             let flushed = link_io.flush();
@@ -316,6 +317,7 @@ impl SessionIo {
                 Flushed::Everything | Flushed::Waits => {}
                 Flushed::Partly => drop(self.unsent.insert(link)),
                 Flushed::Broken => {
+                    is_any_broken = true;
                     // Bytes received before the failure are still to be read; the end of the link
                     // follows them.
                     self.read_direct(link, true, turn);
@@ -323,6 +325,7 @@ impl SessionIo {
                 }
             }
         }
+        is_any_broken
     }
 
     fn remove_if_gone(&mut self, link: LinkId, turn: &mut Turn<'_>) {

@@ -188,8 +188,9 @@ fn join(
     if let Err(error) = super::lead(link, slot.clone()) {
         eprintln!("libi: leader: {error}");
     }
-    if let Some(OwnProgram { mut child, .. }) = slot.take() {
-        // Its link is closed, so it ends, as a member does that has lost its parent.
+    if let Some(OwnProgram { mut child, link, printed, stdin }) = slot.take() {
+        // Without its link it ends, as a member does that has lost its parent.
+        drop((link, printed, stdin));
         child.wait_for(TIME_TO_END);
     }
     status.get().copied()

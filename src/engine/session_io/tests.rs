@@ -23,6 +23,8 @@ use crate::engine::{Engine, EngineSink, NodeId};
 const FRONT: NodeId = NodeId(1);
 const MEMBER: NodeId = NodeId(2);
 const CHILD: LinkId = LinkId(1);
+/// Less than a member waits for its config.
+const TIMEOUT: Duration = Duration::from_secs(4);
 /// The first bytes of test frames, which no group sends.
 const MARK: [u8; 4] = [0xff; 4];
 
@@ -34,6 +36,7 @@ enum Observed {
     Up,
     Signal,
     Released,
+    Over,
 }
 
 thread_local! {
@@ -92,6 +95,7 @@ impl EngineSink for Notes {
             Notice::Up => note(id, Observed::Up),
             Notice::Signal(_) => note(id, Observed::Signal),
             Notice::Detached(_) => note(id, Observed::Released),
+            Notice::Over => note(id, Observed::Over),
             _ => {}
         }
     }
@@ -179,6 +183,15 @@ impl Pair {
     fn is_up(&self) -> bool {
         [FRONT, MEMBER].iter().all(|id| observed_by(*id).contains(&Observed::Up))
     }
+}
+
+#[test]
+fn a_turn_does_not_wait_once_a_write_has_found_the_parent_gone() {
+    let Pair { front, mut member } = Pair::new(None, LaunchOptions::local());
+    drop(front);
+    let began = std::time::Instant::now();
+    member.turn(Some(TIMEOUT), &mut Notes).unwrap();
+    assert!(observed_by(MEMBER).contains(&Observed::Over) && began.elapsed() < TIMEOUT / 2);
 }
 
 #[test]
@@ -289,7 +302,7 @@ fn a_link_is_cut_once_and_behind_all_that_has_come() {
     for _ in 0..100 {
         pair.turn(MEMBER, Duration::ZERO);
     }
-    let expected =
-        [Observed::Frame(0), Observed::Frame(1), Observed::Frame(2), Observed::Cut(LinkId::PARENT)];
+    let frames = (0..3).map(Observed::Frame);
+    let expected: Vec<_> = frames.chain([Observed::Cut(LinkId::PARENT), Observed::Over]).collect();
     assert_eq!(observed_by(MEMBER), expected);
 }
