@@ -298,7 +298,7 @@ impl Engine {
                 self.ready.push_back(token);
             }
         }
-        self.for_all(sink, |session_io, turn| session_io.run_due_work(turn));
+        self.for_all(sink, SessionIo::run_due_work);
         self.targets.forget_retired();
         Ok(())
     }

@@ -10,7 +10,8 @@ mod stage;
 pub(crate) mod words;
 
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -115,6 +116,9 @@ pub(crate) struct RunArgs {
     /// to standard output; the program's output goes to standard error
     #[arg(long)]
     json: bool,
+    /// Write the document of --json to a file
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Report how the launch went even if it succeeded
     #[arg(short, long)]
     verbose: bool,
@@ -143,6 +147,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
     if let Some(directory) = &arguments.output {
         check_output(directory)?;
     }
+    let unwritable = |path: &Path, error| CliError::Unwritable("the report", path.to_owned(), error);
+    let create = |path: &PathBuf| File::create(path).map_err(|error| unwritable(path, error));
+    let report_file = arguments.report.as_ref().map(create).transpose()?;
     crate::output::log_warnings_to_stderr();
     let signals = monitor::block_termination_signals();
     let front_end = FrontEnd::new().map_err(CliError::Launch)?;
@@ -159,8 +166,12 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
     }
     let outcome = outcome?;
     let status = outcome.exit_status();
+    let document = || json::document(&session, report.as_deref(), &outcome, status);
     if arguments.json {
-        print_json(&json::document(&session, report.as_deref(), &outcome, status))?;
+        print_json(&document())?;
+    }
+    if let (Some(mut file), Some(path)) = (report_file, &arguments.report) {
+        writeln!(file, "{:#}", document()).map_err(|error| unwritable(path, error))?;
     }
     if outcome.given_up {
         return Err(CliError::Launch(report.map_or(libi::Error::Closed, libi::Error::NotLaunched)));
@@ -184,7 +195,7 @@ fn check_output(directory: &Path) -> Result<(), CliError> {
     let unwritable = |error| CliError::Unwritable("the output directory", directory.to_owned(), error);
     std::fs::create_dir_all(directory).map_err(unwritable)?;
     let probe = directory.join(format!(".libi-run-{}", std::process::id()));
-    let created = std::fs::File::create_new(&probe);
+    let created = File::create_new(&probe);
     created.map_err(unwritable)?;
     std::fs::remove_file(&probe).map_err(|error| CliError::File(probe, error))
 }

@@ -87,6 +87,23 @@ fn await_standstill(variable: &str) -> u64 {
     last
 }
 
+#[test]
+fn a_report_is_the_json_document_in_a_file() {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("run-report.json");
+    let path = path.to_str().unwrap();
+    let words = ["--report", path, "--hosts", "a,b", "sh", "-c", "echo text; exit $LIBI_RANK"];
+    let (status, out, err) = run(&local(&words));
+    let told = "libi: rank 1 on b exited 1\n".to_owned();
+    assert_eq!((status, out, err), (1, "text\ntext\n".to_owned(), told));
+    let document: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let of_last = serde_json::json!({ "rank": 1, "host": "b", "exit": { "code": 1 } });
+    assert_eq!((&document["exit_status"], &document["ranks"][1]), (&1.into(), &of_last));
+
+    let (status, out, err) = run(&local(&["--report", "/no/such/directory/file", "sh", "-c", "echo text"]));
+    assert_eq!((status, out.as_str()), (2, ""), "nothing is launched");
+    assert!(err.contains("/no/such/directory/file"), "{err}");
+}
+
 mod slow {
     use super::*;
 
