@@ -17,7 +17,7 @@
 //!
 //! | report | changes | notice |
 //! |---|---|---|
-//! | `Joined`, of a session that was given up | nothing | |
+//! | `Joined`, of a session that is up or was given up | nothing | |
 //! | `Joined` | table, settle time, times of the launch | |
 //! | `Failed` | table, times, link; a [spare](Spares) may take the place | |
 //! | `Failed` of a host that had joined, in a session that is up | its members are gone | `Lost` |
@@ -179,8 +179,8 @@ impl FrontEndState {
         now: Instant,
     ) -> Vec<Notice> {
         let mut notices = Vec::new();
-        // A host that joins a session which was given up is ended like all others.
-        if stage.has_begun_to_end() && !stage.was_up() && matches!(report, ChildMessage::Joined(..)) {
+        // The session is up without a host that joins now, or was given up: the host is ended.
+        if !stage.is_before_up() && matches!(report, ChildMessage::Joined(..)) {
             return notices;
         }
         self.links.note(report);

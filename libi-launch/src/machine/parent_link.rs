@@ -303,6 +303,14 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_link_leaves_the_tree_once() {
+        let mut link = leader(0, 0);
+        assert!(!link.leave_tree());
+        link.enter_tree();
+        assert!(link.leave_tree() && !link.leave_tree());
+    }
+
+    #[test]
     fn a_membership_is_complete_with_its_last_part() {
         let part = |ranks: [u32; 2], is_last| Membership {
             absent: Ranks::new(),

@@ -39,6 +39,17 @@ fn a_child_that_ends_keeps_the_phase_it_has_reached_and_its_first_cause() {
 }
 
 #[test]
+fn a_child_that_is_awaited_arrives_once() {
+    let awaited =
+        || Child::new(leader(), (StartId(0), Arrival::Awaited), (SessionKey(1), Nonce(1)), Vec::new(), ZERO);
+    let mut child = awaited();
+    assert!(child.arrive(ZERO) && !child.arrive(ZERO));
+    let mut ending = awaited();
+    ending.end(Cause::Cancelled);
+    assert!(!ending.arrive(ZERO));
+}
+
+#[test]
 fn an_exit_refines_a_closed_link_unless_it_is_that_of_a_child_that_was_killed() {
     let (code, signal) = (Exit::Code(3), Exit::Signal(9));
     let protocol = Cause::Protocol("not expected".to_owned());

@@ -185,6 +185,16 @@ fn hosts_that_join_a_session_which_was_given_up_do_not_count() {
 }
 
 #[test]
+fn a_host_that_joins_when_the_session_is_up_without_it_does_not_count() {
+    let mut launch = Launch::with_policy(Policy::AtLeast(1));
+    assert_eq!(launch.step(1, &[joined(0), failed(1), failed(2)]), NextStep::GoUp);
+    launch.stage.go_up();
+    assert_eq!(launch.record(&joined(1)), []);
+    assert_eq!(launch.record(&failed(1)), [], "it was no host of the session that could be lost");
+    assert_eq!(launch.front.progress().0, 1);
+}
+
+#[test]
 fn the_session_is_done_once_when_every_member_is_gone() {
     let mut launch = Launch::up();
     let exited = |rank| ChildMessage::Exited(Rank(rank), Exit::Code(0));

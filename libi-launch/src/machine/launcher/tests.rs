@@ -123,6 +123,32 @@ fn no_more_than_the_limit_are_in_flight() {
 }
 
 #[test]
+fn launches_that_are_silent_for_long_do_not_fill_the_window() {
+    let mut leader = Leader::of(1..1_000);
+    let mut launched = 0;
+    while leader.launch(at(1)).is_some() {
+        launched += 1;
+    }
+    assert!((1..999).contains(&launched), "{launched}");
+    assert_eq!(leader.launch(at(3)), None);
+    assert!(leader.launch(at(5)).is_some());
+}
+
+#[test]
+fn what_comes_back_when_launching_has_stopped_is_given_up() {
+    let mut leader = Leader::of(1..40);
+    let first = leader.launch(at(1)).unwrap();
+    let given = leader.act(at(2), |launcher, terms, _| launcher.ready(LinkId(7), first, terms)).unwrap();
+    let host = given.specs[0].host;
+    let back = Launch { host, attempt: Attempt { lost: 1, failed: 0 } };
+    leader.is_launching = false;
+    leader.act(at(3), |launcher, terms, reports| {
+        launcher.accept_hand_back(first.host, back, true, terms, reports);
+    });
+    assert_eq!(leader.reports(), format!("F{}", host.0));
+}
+
+#[test]
 fn hosts_lost_with_their_leader_are_launched_again() {
     let mut leader = Leader::of(1..40);
     let first = leader.launch(at(1)).unwrap();
