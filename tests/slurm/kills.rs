@@ -243,7 +243,13 @@ impl<'a> Scene<'a> {
             if is_settled {
                 break;
             }
-            assert!(Instant::now() < deadline, "neither reported nor replaced: {:?}", self.heard.lines);
+            assert!(
+                Instant::now() < deadline,
+                "neither reported nor replaced: {:?}; {} members, jobs {:?}, of the killed {old:?}",
+                self.heard.lines,
+                self.living(),
+                self.lab.jobs()
+            );
             self.listen_until(Instant::now() + Duration::from_millis(20));
         }
         println!("  settled after {:?}: {:?}", killed.elapsed(), self.heard.lines);
