@@ -14,20 +14,9 @@ mod stopped;
 #[path = "trouble/streams.rs"]
 mod streams;
 
-use libi_core::sim::rng::Rng;
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Random numbers that follow from the seed alone, which is printed.
-fn seeded() -> Rng {
-    let seed = number("LIBI_SEED").or_else(|| number("LIBI_SEED_BASE")).unwrap_or(0);
-    println!("LIBI_SEED={seed}");
-    Rng::new(seed)
-}
+use libi_testkit::kills::seeded;
 
 /// At how many moments a process is killed. Fewer than in other tests, as each takes seconds.
 fn moments() -> u64 {
-    number("LIBI_KILLS").unwrap_or(10).div_ceil(3)
+    libi_testkit::kills::moments(10).div_ceil(3)
 }

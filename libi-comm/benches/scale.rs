@@ -27,7 +27,7 @@ use libi_core::sim::{Agenda, MachineId as Id, Sim, StopReason, World};
 use libi_core::time::{Instant, Rounded};
 use libi_trace::curves::{Curve, Curves};
 
-use libi_cases::shape::{Placement, Process, Shape, Tree};
+use libi_cases::shape::{Process, Shape, Tree};
 
 /// What a frame costs its sender and its receiver.
 const FRAME: Duration = Duration::from_micros(4);
@@ -159,15 +159,7 @@ fn put(me: Rank, scope: KeyScope) -> Call {
 /// How long it takes until all calls of all members are over. Each is made when the previous one is
 /// over.
 fn run(size: u32, calls: fn(Rank, u32) -> Vec<Call>) -> Duration {
-    let shape = Shape {
-        size,
-        per_host: 16,
-        tree: Tree::Greedy,
-        placement: Placement::Blocks,
-        absent: false,
-        agents: false,
-        seed: 1,
-    };
+    let shape = Shape::plain(size, 16, Tree::Greedy, 1);
     let processes = shape.processes();
     let mut sim = Sim::new(Cluster { members: Vec::new(), size, calls, open: 0 });
     for process in processes {

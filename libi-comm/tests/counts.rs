@@ -9,7 +9,7 @@ use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 
-use libi_cases::shape::{Placement, Process, Shape, Tree};
+use libi_cases::shape::{Process, Shape, Tree};
 
 /// The processes of a session, and what is on its way between them.
 struct Wires {
@@ -24,15 +24,7 @@ struct Wires {
 
 impl Wires {
     fn new(size: u32, per_host: u32, tree: Tree) -> Self {
-        let shape = Shape {
-            size,
-            per_host,
-            tree,
-            placement: Placement::Blocks,
-            absent: false,
-            agents: false,
-            seed: 3,
-        };
+        let shape = Shape::plain(size, per_host, tree, 3);
         let processes = shape.processes();
         let groups = processes.iter().map(|_| Group::new()).collect();
         let (under_way, sent) = Default::default();

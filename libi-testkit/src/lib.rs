@@ -5,12 +5,14 @@
 //! | [`programs`] | finds the programs of this crate, and `libi` |
 //! | [`local`], [`roles`], [`processes`] | launches on this machine; front ends to be killed; what is left of a launch |
 //! | [`shell`], [`testbed`] | the stand-in for ssh; launches through it with direct links |
+//! | [`kills`] | the seed of random kills, and at how many moments |
 //! | [`labs`], [`operations`], [`table`] | laboratories of real servers; what their tests do and check |
 //! | [`cases`], [`play`], [`launching`], [`playing`], [`stream`] | `tests/cases/*.toml`: what they mean; how real processes run them; random steps |
 //! | [`native`] | compiles and runs C and C++ programs |
 #![allow(missing_docs, reason = "names in tests are facts; there is no user to explain them to")]
 #![allow(clippy::unwrap_used, clippy::new_without_default, reason = "a test fails by panicking")]
 
+pub mod kills;
 pub mod labs;
 pub mod launching;
 pub mod local;

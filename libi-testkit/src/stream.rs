@@ -24,7 +24,7 @@ use libi_comm::{Address, Call, Outcome};
 use libi_core::sim::rng::Rng;
 
 use crate::cases::data::{Formula, Lengths};
-use crate::cases::shape::{Placement, Shape, Tree};
+use crate::cases::shape::{Shape, Tree};
 use crate::cases::step::{CustomFn, KeyOwner, ReduceBy, Step};
 use crate::cases::transfers::Pattern;
 use crate::cases::{Oracle, Session};
@@ -36,15 +36,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// The steps of a session of this size.
 pub fn drawn(seed: u64, size: u32, steps: usize) -> Arc<Session> {
     let mut rng = Rng::new(seed);
-    let shape = Shape {
-        size,
-        per_host: 1,
-        tree: Tree::Flat,
-        placement: Placement::Blocks,
-        absent: false,
-        agents: false,
-        seed,
-    };
+    let shape = Shape::plain(size, 1, Tree::Flat, seed);
     let flight = [1, 3, 8][rng.below(3) as usize];
     let mut session = Session::new(format!("stream {seed}"), shape, flight);
     while session.steps.len() < steps {

@@ -5,9 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use libi_core::sim::rng::Rng;
-
 use crate::play::{Play, example, shell};
+use libi_testkit::kills::{moments, seeded};
 use libi_testkit::native::Link;
 
 const OVERLAY: &str = "cpp/topology_exchange.cpp";
@@ -27,14 +26,11 @@ fn an_overlay_network_ends_when_its_front_end_is_killed_after_any_line() {
 
 #[test]
 fn an_overlay_network_ends_whenever_its_front_end_is_killed() {
-    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    let seed = number("LIBI_SEED").or_else(|| number("LIBI_SEED_BASE")).unwrap_or(0);
-    println!("LIBI_SEED={seed}");
-    let mut random = Rng::new(seed);
+    let mut random = seeded();
     let (program, begun) = (example(OVERLAY, Link::Shared), Instant::now());
     Play::start(&program, &[]).ends_well();
     let lasts = begun.elapsed();
-    for _ in 0..number("LIBI_KILLS").unwrap_or(10) {
+    for _ in 0..moments(10) {
         let moment = lasts.mul_f64(random.unit());
         println!("it is killed after {moment:?} of {lasts:?}");
         let mut play = Play::start(&program, &[]);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use libi_core::sim::rng::Rng;
 
+use libi_testkit::kills::{moments, seeded};
 use libi_testkit::local::*;
 use libi_testkit::roles::Front;
 
@@ -47,16 +48,10 @@ fn a_killed_local_member_is_noticed_and_nothing_is_left() {
     kill_at_random_moments(Victim::LocalMember);
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 fn kill_at_random_moments(victim: Victim) {
-    let seed = number("LIBI_SEED").or_else(|| number("LIBI_SEED_BASE")).unwrap_or(0);
-    println!("LIBI_SEED={seed}");
-    let mut random = Rng::new(seed);
+    let mut random = seeded();
     let lasts = launch_undisturbed();
-    for _ in 0..number("LIBI_KILLS").unwrap_or(10) {
+    for _ in 0..moments(10) {
         // From before anything is launched to a session that has been up for a while.
         let moment = lasts.mul_f64(1.4 * random.unit());
         println!("{victim:?} is killed after {moment:?} of {lasts:?}");

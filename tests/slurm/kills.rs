@@ -12,6 +12,7 @@ use libi_core::sim::rng::Rng;
 
 use crate::running::{SOON, leaders, srun_of};
 use crate::{TIMEOUT, options};
+use libi_testkit::kills::{moments, seeded};
 use libi_testkit::labs::{Marked, Slurm, within};
 use libi_testkit::local::{Heard, kill};
 
@@ -56,17 +57,11 @@ fn a_killed_slurmd_is_noticed_or_does_no_harm_and_nothing_is_left() {
     kill_at_random_moments(Victim::Slurmd);
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 fn kill_at_random_moments(victim: Victim) {
     let Some(lab) = Slurm::up() else { return };
-    let seed = number("LIBI_SEED").or_else(|| number("LIBI_SEED_BASE")).unwrap_or(0);
-    println!("LIBI_SEED={seed}");
-    let mut random = Rng::new(seed).fork(victim as u64);
+    let mut random = seeded().fork(victim as u64);
     let lasts = launch_undisturbed(&lab);
-    for nth in 1..=number("LIBI_KILLS").unwrap_or(2) {
+    for nth in 1..=moments(2) {
         let moment = lasts.mul_f64(1.4 * random.unit());
         println!("{nth}. {victim:?} is killed after {moment:?} of {lasts:?}");
         match victim {

@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use libi_core::sim::rng::Rng;
+use libi_testkit::kills::{moments, seeded};
 use libi_testkit::local::{Lab, MARK, SOON, eventually, status};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -39,16 +40,10 @@ fn a_program_costs_its_rank() {
     kill_at_random_moments(Victim::Program);
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 fn kill_at_random_moments(victim: Victim) {
-    let seed = number("LIBI_SEED").or_else(|| number("LIBI_SEED_BASE")).unwrap_or(0);
-    println!("LIBI_SEED={seed}");
-    let mut random = Rng::new(seed);
+    let mut random = seeded();
     let lasts = undisturbed();
-    for _ in 0..number("LIBI_KILLS").unwrap_or(5) {
+    for _ in 0..moments(5) {
         // From before anything is launched to when programs have been up for a while.
         let moment = lasts.mul_f64(1.4 * random.unit());
         println!("{victim:?} is killed after {moment:?} of {lasts:?}");

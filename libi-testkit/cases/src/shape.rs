@@ -71,6 +71,11 @@ pub struct Process {
 }
 
 impl Shape {
+    /// Blocks of ranks, all of them present, each host led by its first member.
+    pub fn plain(size: u32, per_host: u32, tree: Tree, seed: u64) -> Self {
+        Self { size, per_host, tree, placement: Placement::Blocks, absent: false, agents: false, seed }
+    }
+
     /// All processes of the session, parents before their children; the first is the front end.
     pub fn processes(&self) -> Vec<Process> {
         let mut rng = Rng::new(self.seed).fork(77);

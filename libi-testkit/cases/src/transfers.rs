@@ -166,7 +166,7 @@ impl Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::{Placement, Shape, Tree};
+    use crate::shape::{Shape, Tree};
 
     const PATTERNS: [Pattern; 8] = [
         Pattern::Next,
@@ -185,15 +185,7 @@ mod tests {
         for (pattern, size) in
             PATTERNS.into_iter().flat_map(|pattern| (1..6).map(move |size| (pattern, size)))
         {
-            let shape = Shape {
-                size,
-                per_host: 1,
-                tree: Tree::Flat,
-                placement: Placement::Blocks,
-                absent: false,
-                agents: false,
-                seed: 0,
-            };
+            let shape = Shape::plain(size, 1, Tree::Flat, 0);
             let session = Session::new(String::new(), shape, 1);
             let all = session.present.iter().copied().map(Address::Rank).chain([Address::FrontEnd]);
             let (mut sent, mut expected) = (Vec::new(), Vec::new());

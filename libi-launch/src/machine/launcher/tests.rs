@@ -74,6 +74,13 @@ impl Leader {
         Some(launch)
     }
 
+    /// Launches a host, which is up a second later and is given a share of the others.
+    fn launch_and_share(&mut self) -> (Launch, GivenHosts) {
+        let first = self.launch(at(1)).unwrap();
+        let given = self.act(at(2), |launcher, terms, _| launcher.ready(LinkId(7), first, terms));
+        (first, given.unwrap())
+    }
+
     fn fail(&mut self, launch: Launch, failure: Failure, now: Instant) {
         self.act(now, |launcher, terms, reports| {
             launcher.launch_failed(launch, failure, false, terms, reports);
@@ -137,8 +144,7 @@ fn launches_that_are_silent_for_long_do_not_fill_the_window() {
 #[test]
 fn what_comes_back_when_launching_has_stopped_is_given_up() {
     let mut leader = Leader::of(1..40);
-    let first = leader.launch(at(1)).unwrap();
-    let given = leader.act(at(2), |launcher, terms, _| launcher.ready(LinkId(7), first, terms)).unwrap();
+    let (first, given) = leader.launch_and_share();
     let host = given.specs[0].host;
     let back = Launch { host, attempt: Attempt { lost: 1, failed: 0 } };
     leader.is_launching = false;
@@ -151,8 +157,7 @@ fn what_comes_back_when_launching_has_stopped_is_given_up() {
 #[test]
 fn hosts_lost_with_their_leader_are_launched_again() {
     let mut leader = Leader::of(1..40);
-    let first = leader.launch(at(1)).unwrap();
-    let given = leader.act(at(2), |launcher, terms, _| launcher.ready(LinkId(7), first, terms)).unwrap();
+    let (first, given) = leader.launch_and_share();
     assert!(!given.specs.is_empty() && given.specs.iter().all(|spec| spec.host != first.host));
     leader.act(at(3), |launcher, terms, reports| {
         launcher.leader_lost(first, &failure(Cause::Closed), terms, reports);
@@ -183,8 +188,7 @@ fn a_launcher_that_cannot_launch_hands_all_hosts_back_once() {
 #[test]
 fn a_host_that_is_handed_back_is_launched_here() {
     let mut leader = Leader::of(1..40);
-    let first = leader.launch(at(1)).unwrap();
-    let given = leader.act(at(2), |launcher, terms, _| launcher.ready(LinkId(7), first, terms)).unwrap();
+    let (first, given) = leader.launch_and_share();
     let host = given.specs[0].host;
     let back = Launch { host, attempt: Attempt { lost: 1, failed: 0 } };
     leader.act(at(3), |launcher, terms, reports| {

@@ -1,0 +1,19 @@
+//! Tests that kill processes at random moments: their seed, and how many moments they try.
+
+use libi_core::sim::rng::Rng;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Random numbers that follow from the seed alone, which is printed: `LIBI_SEED`, else `LIBI_SEED_BASE`.
+pub fn seeded() -> Rng {
+    let seed = number("LIBI_SEED").or_else(|| number("LIBI_SEED_BASE")).unwrap_or(0);
+    println!("LIBI_SEED={seed}");
+    Rng::new(seed)
+}
+
+/// At how many moments a process is killed: `LIBI_KILLS`, else as many as given.
+pub fn moments(default: u64) -> u64 {
+    number("LIBI_KILLS").unwrap_or(default)
+}
