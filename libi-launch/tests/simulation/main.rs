@@ -290,7 +290,11 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node, up: bool) 
         if launched.values().any(|times| *times > scenario.rules.attempts) {
             return Err(format!("host {host} was launched so often after each loss: {launched:?}"));
         }
-        let last = tried.last().map(|(_, fate)| **fate);
+        // By time: a node that takes a host back does not know of all attempts below the one that is lost.
+        let of_host = world.starts.iter().rev().filter(|start| start.host == HostIndex(host));
+        let mut attempts = of_host.map(|start| (leader, start.attempt));
+        let last_attempt = attempts.find(|attempt| world.fates.contains_key(attempt));
+        let last = last_attempt.map(|attempt| world.fates[&attempt]);
         match known {
             HostState::Joined => {
                 let is_known = up
@@ -318,7 +322,6 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node, up: bool) 
                 }
                 // A launch that was cut short says nothing about the host.
                 let own = matches!(failure.phase, Phase::Starting | Phase::Handshaking);
-                let last_attempt = tried.last().map(|((place, attempt), _)| (*place, *attempt));
                 let unarrived = matches!(failure.cause, Cause::StarterExited(_))
                     && last_attempt.is_some_and(|last| world.bulk.unarrived.contains(&last))
                     && !last_attempt.is_some_and(|last| world.bulk.srun.refused.contains(&last));
