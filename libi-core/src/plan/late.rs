@@ -305,12 +305,18 @@ impl Queue {
         } else if self.turns.adopt(&share.estimate) {
             self.refit();
         }
-        for host in share.hosts.iter() {
+        self.add(&share.hosts, share.attempts);
+    }
+
+    /// Adds further hosts, of which no other node has an estimate. Hosts that are in this queue already
+    /// are left out.
+    pub fn add(&mut self, hosts: &HostRuns, attempts: BTreeMap<HostIndex, Attempt>) {
+        for host in hosts.iter() {
             if !self.states.contains_key(&host) {
                 self.waiting.push_back(host);
             }
         }
-        self.attempts.extend(share.attempts);
+        self.attempts.extend(attempts);
     }
 
     /// Adds the measured time that a start kept this node from starting another launch.

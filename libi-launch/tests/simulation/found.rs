@@ -46,9 +46,18 @@ const FOUND_WITH_SETTLE: [u64; 9] = [
 /// The same, in small clusters: in the checks, a spare whose launch was refused for lack of resources; a
 /// failure at a launcher that was in doubt when the session settled at once; links that ended just before
 /// the user ended the session, because a process had been silent for long; hosts whose attempts went on
-/// below a frozen process; and programs that had ended, with an open link, and took resources for ever.
-const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 6] =
-    [630_175_690_049, 406_602_466_265, 406_602_564_885, 406_602_594_980, 406_602_611_955, 406_602_672_490];
+/// below a frozen process; and programs that had ended, with an open link, and took resources for ever. In
+/// the machine: an assumed length of a turn that grew with each part of a static tree that came back, until
+/// hosts waited for minutes between two starts.
+const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 7] = [
+    630_175_690_049,
+    406_602_466_265,
+    406_602_564_885,
+    406_602_594_980,
+    406_602_611_955,
+    406_602_672_490,
+    125_664_810_185,
+];
 
 /// Seeds that have found defects since hosts are started in bulk: starters that counted as in flight
 /// as long as their programs ran; hosts launched in the step in which the launch was given up;

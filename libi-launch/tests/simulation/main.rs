@@ -25,12 +25,13 @@ mod staging;
 mod tree_views;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::{MemberRole, SessionKey};
 use libi_core::plan::Strategy;
+use libi_core::plan::late::Attempt;
 use libi_core::sim::{Sim, StopReason};
 use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Phase};
@@ -290,18 +291,20 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node, up: bool) 
         if launched.values().any(|times| *times > scenario.rules.attempts) {
             return Err(format!("host {host} was launched so often after each loss: {launched:?}"));
         }
-        // By time: a node that takes a host back does not know of all attempts below the one that is lost.
-        let of_host = world.starts.iter().rev().filter(|start| start.host == HostIndex(host));
-        let mut attempts = of_host.map(|start| (leader, start.attempt));
-        let last_attempt = attempts.find(|attempt| world.fates.contains_key(attempt));
-        let last = last_attempt.map(|attempt| world.fates[&attempt]);
+        // The last by number, and by time. They differ where one of them was made below a process that was
+        // cut off.
+        let by_number = tried.last().map(|((_, attempt), _)| *attempt);
+        let last: BTreeSet<_> =
+            by_number.into_iter().chain(world.last_attempts.get(&leader).copied()).collect();
+        let any_last =
+            |is: &dyn Fn(&(MemberRole, Attempt)) -> bool| last.iter().any(|last| is(&(leader, *last)));
         match known {
             HostState::Joined => {
                 let is_known = up
                     || world.starts.iter().rfind(|start| start.host == HostIndex(host)).is_none_or(|start| {
                         verdict.is_some_and(|(at, _)| start.at + checks::way(scenario, start) < *at)
                     });
-                if is_known && !last.is_some_and(scenario::Fate::joins) {
+                if is_known && !any_last(&|attempt| world.fates[attempt].joins()) {
                     return Err(format!("host {host} is reported as joined, but its fates are {tried:?}"));
                 }
                 let ranks = host * scenario.members + 1..(host + 1) * scenario.members;
@@ -323,17 +326,18 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node, up: bool) 
                 // A launch that was cut short says nothing about the host.
                 let own = matches!(failure.phase, Phase::Starting | Phase::Handshaking);
                 let unarrived = matches!(failure.cause, Cause::StarterExited(_))
-                    && last_attempt.is_some_and(|last| world.bulk.unarrived.contains(&last))
-                    && !last_attempt.is_some_and(|last| world.bulk.srun.refused.contains(&last));
+                    && any_last(&|last| {
+                        world.bulk.unarrived.contains(last) && !world.bulk.srun.refused.contains(last)
+                    });
                 let name =
                     world.starts.iter().rfind(|start| start.host == HostIndex(host)).map(|it| &it.name);
-                let by_srun = last_attempt
-                    .zip(name)
-                    .is_some_and(|(last, name)| srun_starts::explains(scenario, world, last, name, failure));
+                let by_srun = name.is_some_and(|name| {
+                    any_last(&|last| srun_starts::explains(scenario, world, *last, name, failure))
+                });
                 let unreported = failure.cause == Cause::TimedOut
-                    && last_attempt.is_some_and(|last| world.bulk.unreported.contains(&last));
-                let explained =
-                    unreported || by_srun || unarrived || last.is_some_and(|fate| fate.explains(failure));
+                    && any_last(&|last| world.bulk.unreported.contains(last));
+                let by_fate = any_last(&|last| world.fates[last].explains(failure));
+                let explained = unreported || by_srun || unarrived || by_fate;
                 if up && in_time && own && !cut_short && !explained {
                     return Err(format!(
                         "host {host} has the fates {tried:?}, but is reported as {failure:?}"

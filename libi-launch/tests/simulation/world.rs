@@ -79,6 +79,9 @@ pub(crate) struct Cluster {
     pub(crate) notices: Vec<(Instant, Notice)>,
     /// The fate of each attempt at a place.
     pub(crate) fates: BTreeMap<(MemberRole, Attempt), Fate>,
+    /// The last attempt at each place, by time. Its number need not be the highest: the node that takes a
+    /// host back does not know of all attempts below the one that it has lost, and these may go on.
+    pub(crate) last_attempts: BTreeMap<MemberRole, Attempt>,
     /// When hosts that hang last printed their banner.
     pub(crate) banners: BTreeMap<HostIndex, Instant>,
     /// How many logins each place has denied.
@@ -120,7 +123,8 @@ const ENDING: Ending = Ending { signal: 15, grace: Duration::from_secs(2) };
 impl Cluster {
     pub(crate) fn new(scenario: Scenario) -> Self {
         let rng = Rng::new(scenario.seed).fork(1);
-        let (processes, notices, fates, denials, banners, present_at_up, arrivals) = Default::default();
+        let (processes, notices, fates, last_attempts, denials, banners, present_at_up, arrivals) =
+            Default::default();
         let (starts, without_resources, deaths, given_up, futile_launch) = Default::default();
         let direct = Connections::new(scenario.seed);
         let mut cluster = Self {
@@ -129,6 +133,7 @@ impl Cluster {
             processes,
             notices,
             fates,
+            last_attempts,
             denials,
             banners,
             starts,

@@ -308,6 +308,20 @@ fn a_child_that_knows_nothing_yet_is_corrected_and_one_that_does_is_not() {
 }
 
 #[test]
+fn a_share_with_an_estimate_of_its_own_changes_nothing() {
+    let mut queue = queue(20, 3, 100);
+    let first = launch(&mut queue, 0);
+    queue.child_ready(first, at(400)).unwrap();
+    let cost = queue.estimate().cost();
+    assert_eq!(cost.seq, MS(6), "slower than assumed, as the answer was");
+    for _ in 0..9 {
+        let own = Share { hosts: HostRuns::new(), attempts: BTreeMap::new(), estimate: queue.estimate() };
+        queue.accept(own);
+        assert_eq!(queue.estimate().cost(), cost);
+    }
+}
+
+#[test]
 fn costs_of_nothing_still_share_the_work() {
     let mut queue = queue(1_000, 0, 0);
     let first = launch(&mut queue, 0);

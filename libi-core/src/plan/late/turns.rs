@@ -144,6 +144,10 @@ impl TurnEstimator {
         let knows_less = self.answers < MIN_ANSWERS;
         if knows_less {
             self.before.adopt_turn(other);
+            // With a measured REM the turn was corrected already: see `Estimate::observe_rem`.
+            if other.rem_is_measured() {
+                self.before.reset_rem(other);
+            }
             self.factor = 1.0;
         }
         knows_less

@@ -146,7 +146,7 @@ impl Launcher {
     pub(super) fn adopt_subtree(&mut self, child: HostIndex) {
         let hosts: HostRuns = self.subtrees.promote(child).into_iter().collect();
         let attempts = hosts.iter().map(|host| (host, self.attempt(host))).collect();
-        self.queue.accept(Share { hosts, attempts, estimate: self.queue.estimate() });
+        self.queue.add(&hosts, attempts);
     }
 
     /// A node below this child has given up a host of the child's share for good: a later loss of

@@ -149,7 +149,7 @@ impl Cluster {
             // It may become the child of a relay.
             let depth = 1;
             self.starts.push(Start { at: now, by: None, depth, host, attempt, name });
-            self.fates.insert((place, attempt), fate);
+            self.note_fate(place, attempt, fate);
             if fails {
                 continue;
             }

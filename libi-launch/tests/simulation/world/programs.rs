@@ -17,6 +17,12 @@ use crate::scenario::{Fate, Turns};
 use libi_test_core::processor::Next;
 
 impl Cluster {
+    /// Records the fate of an attempt when it begins.
+    pub(super) fn note_fate(&mut self, place: MemberRole, attempt: Attempt, fate: Fate) {
+        self.fates.insert((place, attempt), fate);
+        self.last_attempts.insert(place, attempt);
+    }
+
     pub(super) fn start(
         &mut self,
         from: Id,
@@ -45,7 +51,7 @@ impl Cluster {
         let fate = blocked_fate.unwrap_or_else(|| self.scenario.fate(place, attempt, &name));
         if let MemberRole::Leader(host) = place {
             if self.is_full(from) {
-                self.fates.insert((place, attempt), Fate::OutOfResources);
+                self.note_fate(place, attempt, Fate::OutOfResources);
                 self.without_resources.insert(name);
                 return agenda.tell(
                     agenda.now(),
@@ -59,7 +65,7 @@ impl Cluster {
             let depth = self.depth(from);
             self.starts.push(Start { at: agenda.now(), by, depth, host, attempt, name });
         }
-        self.fates.insert((place, attempt), fate);
+        self.note_fate(place, attempt, fate);
         let now = agenda.now();
         if fate == Fate::NotStarted {
             // It takes no resources of the launcher.
