@@ -8,7 +8,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use libi::{Bytes, Exit, FrontEnd, HostIndex, LaunchOptions, Policy, Rules, Session, Stream};
+use libi::{Bytes, Engine, Exit, FrontEnd, HostIndex, LaunchOptions, Policy, Rules, Session, Stream};
 
 use libi_testkit::local::*;
 use libi_testkit::native;
@@ -73,8 +73,18 @@ impl Way {
 /// Launches members that do this, and gives what the front end hears when all have ended. Nothing
 /// is left of them then.
 fn play(program: &str, hosts: &str, words: &[&str], front_end: impl FnOnce(&Session)) -> Heard {
+    play_with(&LaunchOptions::local(), program, hosts, words, front_end)
+}
+
+fn play_with(
+    options: &LaunchOptions,
+    program: &str,
+    hosts: &str,
+    words: &[&str],
+    front_end: impl FnOnce(&Session),
+) -> Heard {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let session = launch(&front, lab.program(program, hosts, words));
+    let session = launch_with(&front, &[lab.program(program, hosts, words)], options);
     front_end(&session);
     let heard = Heard::all(&front);
     drop(session);
@@ -272,7 +282,8 @@ fn exit_in_a_function_that_the_library_has_called_ends_the_process_and_is_heard_
 
 /// The first of the second host ends like this, and all others hear of it.
 fn ends_in_a_function(program: &str, mode: &str, end: Exit) {
-    let heard = play(program, HOSTS, &[mode, "2"], |_| ());
+    let in_program = LaunchOptions::local().engine(Engine::InProgram);
+    let heard = play_with(&in_program, program, HOSTS, &[mode, "2"], |_| ());
     for (rank, exit) in [0, 1, 4, 5].map(|rank| (rank, Exit::Code(0))).into_iter().chain([(2, end)]) {
         let text = heard.text(rank, Stream::Err);
         assert_eq!(heard.exits.get(&rank), Some(&exit), "rank {rank}: {text}");

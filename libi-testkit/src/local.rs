@@ -85,6 +85,11 @@ impl Lab {
         processes::bearing(&format!("{MARK}={}", self.mark))
     }
 
+    /// The programs among them: all but the processes that carry a host apart from its program.
+    pub fn programs(&self) -> usize {
+        self.living().iter().filter(|(pid, _)| !processes::is_engine(*pid)).count()
+    }
+
     /// Nothing that was launched here is left after this time.
     pub fn is_empty_within(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
@@ -112,6 +117,11 @@ pub fn marked(mark: &str, program: &str, hosts: &str, words: &[&str]) -> Distrib
 pub fn status(pid: i32, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| Some(line.strip_prefix(field)?.strip_prefix(':')?.trim().to_owned()))
+}
+
+/// The process that has started this one.
+pub fn parent(pid: i32) -> Option<i32> {
+    status(pid, "PPid")?.parse().ok()
 }
 
 fn described(living: &[(i32, String)]) -> String {

@@ -29,6 +29,11 @@ pub fn with_ancestors(pid: i32) -> Vec<i32> {
     std::iter::successors(Some(pid), parent).collect()
 }
 
+/// Whether a process carries a host apart from its program.
+pub fn is_engine(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "libi-leader\n")
+}
+
 /// The variables of a process, each of which ends with a zero byte. Of a process that has ended there are none, even if its
 /// parent has not looked at it yet.
 pub fn environment(pid: i32) -> Option<String> {

@@ -5,6 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
+use libi::Engine;
+
 use crate::local::{Lab, TIMEOUT, eventually, ms};
 use crate::programs;
 
@@ -31,10 +33,16 @@ pub struct Front {
 }
 
 impl Front {
-    /// Begins to launch a leader and another member on each of these hosts.
+    /// Begins to launch two members on each of these hosts.
     pub fn start(lab: &Lab, hosts: &str, words: &[&str]) -> Self {
+        Self::start_with(Engine::default(), lab, hosts, words)
+    }
+
+    /// The same with this engine: in the program of the first of the two, or apart.
+    pub fn start_with(engine: Engine, lab: &Lab, hosts: &str, words: &[&str]) -> Self {
+        let engine = if engine == Engine::Apart { "apart" } else { "in-program" };
         let mut command = Command::new(programs::front());
-        command.args([lab.mark(), hosts]).args(words);
+        command.args([engine, lab.mark(), hosts]).args(words);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let (sender, lines) = channel();

@@ -12,6 +12,7 @@
 //! | outside | the program says that it joins | the parent takes the link of the process | leading |
 //! | outside | the program closes its end | the parent closes the link | closed |
 //! | outside, closed | the program ends | the parent ends in the same way | |
+//! | outside | the program joins, but the parent is not let into the session | it ends the program | the parent exits as the program, or with 3 if that was killed |
 //! | leading | all members of the host have ended, none is below | what is left is passed on | leaving |
 //! | leading, leaving | the session is over, or the link is lost | | leaving |
 //! | leaving | the program has ended | the parent ends in the same way | |
@@ -185,7 +186,8 @@ fn join(
         }
     }
     let slot = OwnProgramSlot::of(own);
-    if let Err(error) = super::lead(link, slot.clone()) {
+    let led = super::lead(link, slot.clone());
+    if let Err(error) = &led {
         eprintln!("libi: leader: {error}");
     }
     if let Some(OwnProgram { mut child, link, printed, stdin }) = slot.take() {
@@ -193,7 +195,11 @@ fn join(
         drop((link, printed, stdin));
         child.wait_for(TIME_TO_END);
     }
-    status.get().copied()
+    match status.get().copied() {
+        // This process has ended it.
+        Some(ExitStatus::Signal { .. }) if led.is_err() => Some(ExitStatus::Unknown),
+        status => status,
+    }
 }
 
 /// The link of a program that has divided; `None` if the value of [`LINK_ENV`] tells another one.

@@ -1,7 +1,7 @@
 //! How members end: by themselves, by signals, by the end of the session; and what a front end
 //! leaves behind.
 
-use libi::{Error, Exit, FrontEnd, LaunchOptions, Rank, Session, Stage};
+use libi::{Engine, Error, Exit, FrontEnd, LaunchOptions, Rank, Session, Stage};
 
 use libi_testkit::local::*;
 
@@ -50,7 +50,7 @@ fn a_member_without_dependents_ends_alone() {
     let mut heard = Heard::default();
     heard.until(&front, "two have ended", |heard| heard.exits.len() == 2);
     assert_eq!((heard.exits[&5], heard.exits[&10]), (Exit::Signal(9), Exit::Code(8)));
-    assert_eq!((lab.living().len(), session.stage()), (10, Stage::Up));
+    assert_eq!((lab.programs(), session.stage()), (10, Stage::Up));
     lab.touch("go");
     heard.until(&front, "all have ended", |heard| heard.done);
     assert_eq!((heard.exits.len(), heard.lost.len()), (12, 0));
@@ -61,7 +61,9 @@ fn a_leader_that_crashes_takes_its_host_with_it_and_the_front_end_is_told() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let gate = format!("await:{}", lab.path("go"));
     let only = format!("only:4:{gate}");
-    let session = up(&front, &lab, "a[1-3]:2", &["join", &only, "only:4:abort", "wait"]);
+    let options = LaunchOptions::local().engine(Engine::InProgram);
+    let members = lab.members("a[1-3]:2", &["join", &only, "only:4:abort", "wait"]);
+    let session = launch_with(&front, &[members], &options);
     lab.touch("go");
     let mut heard = Heard::default();
     heard.until(&front, "the host is lost", |heard| heard.lost.values().any(|(name, _)| name == "a3"));
@@ -95,18 +97,27 @@ fn members_that_end_by_themselves_have_ended_and_are_not_lost() {
 
 #[test]
 fn a_host_that_is_lost_with_its_launcher_says_which_and_how_that_ended() {
-    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let gate = format!("await:{}", lab.path("go"));
-    let options = LaunchOptions::local().strategy("chain".parse().unwrap());
-    let words = ["join", &format!("only:1:{gate}"), "only:1:abort", "wait"];
-    let session = launch_with(&front, &[lab.members("a[1-3]", &words)], &options);
-    lab.touch("go");
-    let mut heard = Heard::default();
-    heard.until(&front, "the last host is lost", |heard| !heard.lost.is_empty());
-    let line = heard.lines.iter().find(|line| line.contains("is lost: ")).unwrap();
-    assert!(line.starts_with("a3 (rank 2) is lost: lost with its launcher a2"), "{line}");
-    drop(session);
-    lab.is_empty_within(SOON);
+    for engine in [Engine::Apart, Engine::InProgram] {
+        let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+        let options = LaunchOptions::local().engine(engine).strategy("chain".parse().unwrap());
+        let words = ["join", &format!("touch:{}", lab.path("{rank}-{pid}")), "wait"];
+        let session = launch_with(&front, &[lab.members("a[1-3]", &words)], &options);
+        let mut second = None;
+        eventually("the second is there", || {
+            second = lab.names().iter().find_map(|name| name.strip_prefix("1-")?.parse().ok());
+            second.is_some()
+        });
+        let program = second.unwrap();
+        let leader = if engine == Engine::Apart { parent(program).unwrap() } else { program };
+        kill(leader, libc::SIGKILL);
+        let mut heard = Heard::default();
+        let is_lost = |line: &&String| line.starts_with("a3 (rank 2) is lost: ");
+        heard.until(&front, "the last host is lost", |heard| heard.lines.iter().any(|line| is_lost(&line)));
+        let line = heard.lines.iter().find(is_lost).unwrap();
+        assert!(line.starts_with("a3 (rank 2) is lost: lost with its launcher a2"), "{line}");
+        drop(session);
+        lab.is_empty_within(SOON);
+    }
 }
 
 #[test]
@@ -118,7 +129,7 @@ fn a_signal_reaches_every_member_and_only_those() {
     heard.until(&front, "all are ready", |heard| heard.texts.len() == 15);
     session.kill(libc::SIGUSR1).unwrap();
     eventually("all have caught it", || lab.files() == 15);
-    assert_eq!(lab.living().len(), 15, "they go on");
+    assert_eq!(lab.programs(), 15, "they go on");
     assert!(matches!(session.kill(0), Err(Error::NoSignal(0))));
     assert!(matches!(session.kill(65), Err(Error::NoSignal(65))));
     session.kill(libc::SIGINT).unwrap();
@@ -160,7 +171,7 @@ fn termination_kills_those_that_ignore_it_after_the_grace() {
         up(&front, &lab, "a[1-4]:2", &["ignore:15", "join", "out:ready", "spawn", "out:spawned", "wait"]);
     let mut heard = Heard::default();
     heard.until(&front, "all are ready", |heard| (0..8).all(|rank| heard.out(rank).ends_with("spawned\n")));
-    assert_eq!(lab.living().len(), 16);
+    assert_eq!(lab.programs(), 16);
     let begun = std::time::Instant::now();
     session.terminate(ms(700)).unwrap();
     assert!(begun.elapsed() >= ms(700), "{:?}", begun.elapsed());
@@ -209,7 +220,7 @@ fn a_session_that_is_dropped_leaves_nothing_and_others_go_on() {
     let survivor = up(&front, &other, "a[1-2]:2", &["join", "wait"]);
     drop(session);
     lab.is_empty_within(SOON);
-    assert_eq!((other.living().len(), survivor.stage()), (4, Stage::Up));
+    assert_eq!((other.programs(), survivor.stage()), (4, Stage::Up));
 }
 
 #[test]
@@ -259,7 +270,7 @@ fn processes_in_groups_of_their_own_outlive_the_session() {
     let session = up(&front, &lab, "a[1-2]:2", &words);
     let mut heard = Heard::default();
     heard.until(&front, "all are ready", |heard| heard.texts.len() == 4);
-    assert_eq!(lab.living().len(), 12);
+    assert_eq!(lab.programs(), 12);
     session.terminate(ms(100)).unwrap();
     eventually("only those are left", || lab.living().len() == 4);
     drop((session, front));

@@ -5,10 +5,12 @@
 
 use std::time::{Duration, Instant};
 
+use libi::Engine;
 use libi_core::sim::rng::Rng;
 
 use libi_testkit::kills::{moments, seeded};
 use libi_testkit::local::*;
+use libi_testkit::processes::is_engine;
 use libi_testkit::roles::Front;
 
 const HOSTS: &str = "a[1-64]";
@@ -17,10 +19,12 @@ const MEMBERS: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Victim {
     FrontEnd,
-    Master,
+    /// The process that leads the first host.
+    FirstLeader,
     MiddleLeader,
     LeafLeader,
-    LocalMember,
+    /// A program that leads no host.
+    Program,
 }
 
 #[test]
@@ -29,8 +33,8 @@ fn a_killed_front_end_leaves_nothing() {
 }
 
 #[test]
-fn a_killed_master_is_noticed_and_nothing_is_left() {
-    kill_at_random_moments(Victim::Master);
+fn a_killed_first_leader_is_noticed_and_nothing_is_left() {
+    kill_at_random_moments(Victim::FirstLeader);
 }
 
 #[test]
@@ -44,38 +48,40 @@ fn a_killed_leader_without_leaders_below_is_noticed_and_nothing_is_left() {
 }
 
 #[test]
-fn a_killed_local_member_is_noticed_and_nothing_is_left() {
-    kill_at_random_moments(Victim::LocalMember);
+fn a_killed_program_is_noticed_and_nothing_is_left() {
+    kill_at_random_moments(Victim::Program);
 }
 
 fn kill_at_random_moments(victim: Victim) {
     let mut random = seeded();
-    let lasts = launch_undisturbed();
-    for _ in 0..moments(10) {
-        // From before anything is launched to a session that has been up for a while.
-        let moment = lasts.mul_f64(1.4 * random.unit());
-        println!("{victim:?} is killed after {moment:?} of {lasts:?}");
-        kill_after(victim, moment, &mut random);
+    for engine in [Engine::Apart, Engine::InProgram] {
+        let lasts = launch_undisturbed(engine);
+        for _ in 0..moments(10) {
+            // From before anything is launched to a session that has been up for a while.
+            let moment = lasts.mul_f64(1.4 * random.unit());
+            println!("{engine:?}: {victim:?} is killed after {moment:?} of {lasts:?}");
+            kill_after(engine, victim, moment, &mut random);
+        }
     }
 }
 
 /// How long it takes until such a session is up.
-fn launch_undisturbed() -> Duration {
+fn launch_undisturbed(engine: Engine) -> Duration {
     let lab = Lab::new();
     let begun = Instant::now();
-    let mut front = Front::start(&lab, HOSTS, &["join", "wait"]);
+    let mut front = Front::start_with(engine, &lab, HOSTS, &["join", "wait"]);
     front.until("it is up", |front| front.has_said("up"));
     let lasts = begun.elapsed();
-    assert_eq!(lab.living().len(), MEMBERS);
+    assert_eq!(lab.programs(), MEMBERS);
     front.end();
     lab.is_empty_within(SOON);
     lasts
 }
 
-fn kill_after(victim: Victim, moment: Duration, random: &mut Rng) {
+fn kill_after(engine: Engine, victim: Victim, moment: Duration, random: &mut Rng) {
     let lab = Lab::new();
     let begun = Instant::now();
-    let mut front = Front::start(&lab, HOSTS, &["join", "wait"]);
+    let mut front = Front::start_with(engine, &lab, HOSTS, &["join", "wait"]);
     while begun.elapsed() < moment {
         front.listen();
         std::thread::sleep(ms(1).min(moment.saturating_sub(begun.elapsed())));
@@ -85,7 +91,7 @@ fn kill_after(victim: Victim, moment: Duration, random: &mut Rng) {
         lab.is_empty_within(SOON);
         return;
     }
-    let pid = find(victim, &lab, front.pid(), random);
+    let pid = find(engine, victim, &lab, front.pid(), random);
     front.listen();
     let was_up = front.has_said("up");
     kill(pid, libc::SIGKILL);
@@ -94,40 +100,42 @@ fn kill_after(victim: Victim, moment: Duration, random: &mut Rng) {
     front.until("what is known is what there is", |front| {
         let (up, gone) = (front.has_said("up"), front.gone());
         let settled = front.has_said("given up") || up && (gone > 0 || !was_up);
-        settled && lab.living().len() == if up { MEMBERS - gone } else { 0 }
+        settled && lab.programs() == if up { MEMBERS - gone } else { 0 }
     });
     front.end();
     lab.is_empty_within(SOON);
 }
 
 /// A process of this kind, as soon as there is one.
-fn find(victim: Victim, lab: &Lab, front: i32, random: &mut Rng) -> i32 {
+fn find(engine: Engine, victim: Victim, lab: &Lab, front: i32, random: &mut Rng) -> i32 {
     let mut found = None;
     eventually("there is such a victim", || {
         let living = lab.living();
-        let of = |kind: &str| {
-            let kind = format!("KIND={kind}");
-            let of_kind = living.iter().filter(|(_, env)| env.split('\0').any(|variable| variable == kind));
-            // A process that is just being started still looks like its parent.
-            let parent = |pid: i32| status(pid, "PPid").and_then(|parent| parent.parse::<i32>().ok());
+        // A process that is just being started still looks like its parent.
+        let of = |fits: &dyn Fn(i32, &str) -> bool| {
+            let of_kind = living.iter().filter(|(pid, env)| fits(*pid, env));
             of_kind.filter_map(|(pid, _)| Some((*pid, parent(*pid)?))).collect::<Vec<_>>()
         };
-        let leaders = of("leader");
-        let leads = |pid: i32| leaders.iter().any(|(_, parent)| *parent == pid);
-        let is_master = |parent: i32| parent == front;
+        let leads = |pid: i32, env: &str| match engine {
+            Engine::Apart => is_engine(pid),
+            _ => env.split('\0').any(|variable| variable == "KIND=leader"),
+        };
+        let leaders = of(&leads);
+        let carries = |pid: i32| leaders.iter().any(|(_, parent)| *parent == pid);
+        let is_first = |parent: i32| parent == front;
         let candidates: Vec<i32> = match victim {
             Victim::FrontEnd => vec![front],
-            Victim::Master => {
-                leaders.iter().filter(|(_, parent)| is_master(*parent)).map(|(pid, _)| *pid).collect()
+            Victim::FirstLeader => {
+                leaders.iter().filter(|(_, parent)| is_first(*parent)).map(|(pid, _)| *pid).collect()
             }
             Victim::MiddleLeader => {
-                let below = leaders.iter().filter(|(_, parent)| !is_master(*parent));
-                below.filter(|(pid, _)| leads(*pid)).map(|(pid, _)| *pid).collect()
+                let below = leaders.iter().filter(|(_, parent)| !is_first(*parent));
+                below.filter(|(pid, _)| carries(*pid)).map(|(pid, _)| *pid).collect()
             }
             Victim::LeafLeader => {
-                leaders.iter().filter(|(pid, _)| !leads(*pid)).map(|(pid, _)| *pid).collect()
+                leaders.iter().filter(|(pid, _)| !carries(*pid)).map(|(pid, _)| *pid).collect()
             }
-            Victim::LocalMember => of("local").iter().map(|(pid, _)| *pid).collect(),
+            Victim::Program => of(&|pid, env| !leads(pid, env)).iter().map(|(pid, _)| *pid).collect(),
         };
         found = candidates.get((random.unit() * candidates.len() as f64) as usize).copied();
         found.is_some()
@@ -143,7 +151,7 @@ fn a_killed_front_end_leaves_nothing_of_what_members_have_started() {
     front.until("all have started something", |front| {
         front.said.iter().filter(|line| line.ends_with("] spawned")).count() == 8
     });
-    assert_eq!(lab.living().len(), 16);
+    assert_eq!(lab.programs(), 16);
     front.kill();
     lab.is_empty_within(SOON);
 }

@@ -158,6 +158,9 @@ fn a_session_is_killed_and_ended_although_its_output_is_not_taken() {
         if kill {
             session.kill(libc::SIGKILL).unwrap();
             session.wait_done(TIMEOUT).unwrap();
+            // What they have printed can be taken until the session is dropped.
+            eventually("no program is left", || lab.programs() == 0);
+            drop(session);
         } else {
             session.terminate(ms(1_000)).unwrap();
         }

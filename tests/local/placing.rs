@@ -119,7 +119,7 @@ fn front_ends_in_one_process_do_not_disturb_each_other() {
         let survivor = at_once.join().unwrap();
         drop((doomed, front));
         lab.is_empty_within(SOON);
-        assert_eq!(other_lab.living().len(), 3);
+        assert_eq!(other_lab.programs(), 3);
         other_lab.touch("go");
         survivor.wait_done(TIMEOUT).unwrap();
     });
@@ -218,7 +218,7 @@ fn calls_of_a_front_end_without_a_thread_make_progress_while_they_wait() {
     let lab = Lab::new();
     let front = FrontEnd::with(Progress::Manual).unwrap();
     let session = launch(&front, lab.members("a[1-4]:2", &["join", "wait"]));
-    assert_eq!(lab.living().len(), 8);
+    assert_eq!(lab.programs(), 8);
     session.terminate(ms(20_000)).unwrap();
     assert_eq!(session.stage(), Stage::Over);
     lab.is_empty_within(ms(0));

@@ -1,8 +1,9 @@
 //! Detached members live on, whichever process ends first.
 
-use libi::{Exit, FrontEnd, Stage};
+use libi::{Engine, Exit, FrontEnd, Stage};
 
 use libi_testkit::local::*;
+use libi_testkit::processes::is_engine;
 use libi_testkit::roles::Front;
 
 /// What a detached member does: it prints much to both streams on request, and reports that it
@@ -113,7 +114,7 @@ fn of_a_mixed_session_the_released_live_on_and_the_others_end_with_the_front_end
         let released = (0..8).filter(|rank| !ours.contains(rank));
         front.until("four are released", |front| front.gone() == 4);
         all(&lab, "released", released.clone());
-        assert_eq!(lab.living().len(), 8);
+        assert_eq!(lab.programs(), 8);
         end(front, killed);
         let deadline = std::time::Instant::now() + SOON;
         while lab.living().len() > 4 {
@@ -130,23 +131,29 @@ fn of_a_mixed_session_the_released_live_on_and_the_others_end_with_the_front_end
 
 #[test]
 fn released_members_survive_whatever_becomes_of_those_that_carry_them() {
-    let lab = Lab::new();
-    let words = lives_on(&lab);
-    let mut front = Front::start(&lab, "a[1-6]", &references(&words));
-    front.until("all are released", |front| front.gone() == 12);
-    all(&lab, "released", 0..12);
-    // The leaders are killed first; then no process is left to read.
-    let leaders: Vec<_> = lab.living().into_iter().filter(|(_, env)| env.contains("\0KIND=leader")).collect();
-    assert_eq!(leaders.len(), 6);
-    leaders.iter().for_each(|(pid, _)| kill(*pid, libc::SIGKILL));
-    eventually("the leaders have ended", || lab.living().len() <= 6);
-    lab.touch("print");
-    all(&lab, "printed", 6..12);
-    assert_eq!(lab.living().len(), 6);
-    front.end();
-    assert_eq!(lab.living().len(), 6);
-    lab.touch("end");
-    lab.is_empty_within(TIMEOUT);
+    for (engine, survivors) in [(Engine::Apart, 0..12), (Engine::InProgram, 6..12)] {
+        let lab = Lab::new();
+        let words = lives_on(&lab);
+        let mut front = Front::start_with(engine, &lab, "a[1-6]", &references(&words));
+        front.until("all are released", |front| front.gone() == 12);
+        all(&lab, "released", 0..12);
+        // The leaders are killed first; then no process is left to read.
+        let leads = |pid: i32, env: &str| match engine {
+            Engine::Apart => is_engine(pid),
+            _ => env.contains("\0KIND=leader"),
+        };
+        let leaders: Vec<_> = lab.living().into_iter().filter(|(pid, env)| leads(*pid, env)).collect();
+        assert_eq!(leaders.len(), 6);
+        leaders.iter().for_each(|(pid, _)| kill(*pid, libc::SIGKILL));
+        eventually("the leaders have ended", || lab.living().len() <= survivors.len());
+        lab.touch("print");
+        all(&lab, "printed", survivors.clone());
+        assert_eq!(lab.living().len(), survivors.len());
+        front.end();
+        assert_eq!(lab.living().len(), survivors.len());
+        lab.touch("end");
+        lab.is_empty_within(TIMEOUT);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! signals.
 #![allow(unsafe_code, reason = "signals are the operating system's")]
 
-use libi::{Exit, FrontEnd, LaunchOptions, LaunchProgress};
+use libi::{Engine, Exit, FrontEnd, LaunchOptions, LaunchProgress};
 
 use libi_testkit::local::*;
 use libi_testkit::roles::plays_alone;
@@ -124,13 +124,19 @@ fn a_member_behind_a_shell_that_waits_for_it_is_a_member_with_the_status_of_the_
         let script = ["-c", "\"$0\" \"$@\"; exit 9", member()];
         lab.program("/bin/sh", "a:2,b[1-3]:2", &script).args(words)
     };
-    let session = launch(&front, behind(&["join", "out:{rank}", "finish:30000", "exit:5"]));
-    let heard = Heard::all(&front);
-    for rank in 0..8 {
-        assert_eq!((heard.out(rank), heard.exits[&rank]), (format!("{rank}\n"), Exit::Code(9)));
+    for (engine, first) in [(Engine::InProgram, 9), (Engine::Apart, 5)] {
+        let options = LaunchOptions::local().engine(engine);
+        let members = behind(&["join", "out:{rank}", "finish:30000", "exit:5"]);
+        let session = launch_with(&front, &[members], &options);
+        let heard = Heard::all(&front);
+        for rank in 0..8 {
+            // The shell of the first of a host ends after the process that leads this host.
+            let code = if rank % 2 == 0 { first } else { 9 };
+            assert_eq!((heard.out(rank), heard.exits[&rank]), (format!("{rank}\n"), Exit::Code(code)));
+        }
+        drop(session);
+        lab.is_empty_within(SOON);
     }
-    drop(session);
-    lab.is_empty_within(SOON);
 
     let session = launch(&front, behind(&["join", "out:ready", "wait"]));
     session.terminate(TIMEOUT).unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use libi::{Cause, FrontEnd};
+use libi::{Cause, Engine, FrontEnd};
 use libi_core::sim::rng::Rng;
 
 use crate::scene::{MARK, Outcome, Process, Scene, What, members, options, seeded};
@@ -105,7 +105,9 @@ fn nothing_survives_a_front_end_that_is_killed() {
 fn kill_one(what: What, config: &str, when: Moment, rng: &mut Rng) {
     let scene = Scene::new(config);
     let front = FrontEnd::new().unwrap();
-    let session = front.start(&members(LIST, &["join", "wait"]), &scene.options()).unwrap();
+    let engine = if rng.chance(0.5) { Engine::Apart } else { Engine::InProgram };
+    let options = scene.options().engine(engine);
+    let session = front.start(&members(LIST, &["join", "wait"]), &options).unwrap();
     match when {
         Moment::CallSignature(count) => scene.called(count),
         Moment::Up => drop(session.wait_up(Duration::from_secs(25)).unwrap()),
@@ -116,7 +118,7 @@ fn kill_one(what: What, config: &str, when: Moment, rng: &mut Rng) {
         !victims.is_empty()
     });
     let victim: Process = victims.swap_remove(rng.below(victims.len() as u64) as usize);
-    println!("  {victim:?}");
+    println!("  {engine:?}: {victim:?}");
     victim.kill();
     let report = match session.wait_up(Duration::from_secs(25)) {
         Ok(report) | Err(libi::Error::NotLaunched(report)) => report,

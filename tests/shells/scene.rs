@@ -15,7 +15,8 @@ use libi_core::sim::rng::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use libi_testkit::processes;
+use libi_testkit::local::parent;
+use libi_testkit::processes::{self, is_engine};
 use libi_testkit::programs;
 use libi_testkit::shell::{Lab, eventually};
 
@@ -195,9 +196,13 @@ impl Process {
             environment.split('\0').filter_map(|both| both.split_once('=')).collect();
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        // A program that has divided shows the variables that its parent was started with.
+        let is_program = || parent(pid).is_some_and(is_engine);
         let what = match variables.get("LIBI_LINK") {
             _ if command.starts_with(programs::shell()) => What::Shell,
-            Some(&("stdio" | "rendezvous")) if command.starts_with(programs::member()) => What::Leader,
+            Some(&("stdio" | "rendezvous")) if command.starts_with(programs::member()) && !is_program() => {
+                What::Leader
+            }
             _ => What::Other,
         };
         let host = ["LIBI_TEST_SHELL_HOST", "LIBI_STARTED_ON"].iter().find_map(|name| variables.get(name));

@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use libi::{
-    Cause, Distribution, Exit, FrontEnd, HostReport, LaunchOptions, Policy, Rank, Rules, Starter, Stream,
+    Cause, Distribution, Engine, Exit, FrontEnd, HostReport, LaunchOptions, Policy, Rank, Rules, Starter,
+    Stream,
 };
 use libi_testkit::programs;
 
@@ -44,10 +45,15 @@ pub(crate) fn cause(outcome: &Outcome, name: &str) -> Cause {
     failure.unwrap_or_else(|| panic!("{name} has joined: {}", outcome.report)).cause.clone()
 }
 
-/// All hosts but this one have joined; its process says why it could not connect.
-fn assert_not_admitted(outcome: &Outcome, name: &str, others: usize, why: &str) {
+/// The engines, and how a process ends with each that the front end does not let in: the member says
+/// so, or the process that leads its host.
+const NOT_ADMITTED: [(Engine, Exit); 2] =
+    [(Engine::InProgram, Exit::Code(70)), (Engine::Apart, Exit::Code(3))];
+
+/// All hosts but this one have joined; its process ends like this and says why it could not connect.
+fn assert_not_admitted(outcome: &Outcome, name: &str, others: usize, exit: Exit, why: &str) {
     assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
-    assert_eq!((joined(outcome), cause(outcome, name)), (others, Cause::Exited(Exit::Code(70))));
+    assert_eq!((joined(outcome), cause(outcome, name)), (others, Cause::Exited(exit)));
     let failure = host(outcome, name).failure.as_ref().unwrap();
     assert!(failure.tail.contains(why), "{}", failure.tail);
 }
@@ -144,17 +150,21 @@ fn a_process_with_the_ticket_of_another_session_does_not_join() {
     scene.play("n0:1", &WORK, &by_starter(&scene, &[&keep]));
     assert!(!fs::read(&path).unwrap().is_empty());
     let foreign = format!("ticket=n05:{}", path.display());
-    let outcome = scene.play(HOSTS, &WORK, &by_starter(&scene, &[&foreign]));
-    // The front end of that session does not listen any more.
-    assert_not_admitted(&outcome, "n05", 15, "none has let this process in");
+    for (engine, exit) in NOT_ADMITTED {
+        let outcome = scene.play(HOSTS, &WORK, &by_starter(&scene, &[&foreign]).engine(engine));
+        // The front end of that session does not listen any more.
+        assert_not_admitted(&outcome, "n05", 15, exit, "none has let this process in");
+    }
 }
 
 #[test]
 fn a_host_counts_by_its_name_with_or_without_its_domain() {
     let scene = Scene::new("");
     let options = by_starter(&scene, &["alias=n1:n1.cluster", "alias=n2:nowhere"]);
-    let outcome = scene.play("n[0-3]", &WORK, &options);
-    assert_not_admitted(&outcome, "n2", 3, "does not await this process");
+    for (engine, exit) in NOT_ADMITTED {
+        let outcome = scene.play("n[0-3]", &WORK, &options.clone().engine(engine));
+        assert_not_admitted(&outcome, "n2", 3, exit, "does not await this process");
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn a_front_end_killed_during_a_large_broadcast_leaves_nothing() {
         let moment = ms(rng.below(400));
         println!("the front end is killed {moment:?} after the first broadcast has begun");
         std::thread::sleep(moment);
-        assert_eq!(lab.living().len(), 6);
+        assert_eq!(lab.programs(), 6);
         front.kill();
         lab.is_empty_within(SOON);
     }

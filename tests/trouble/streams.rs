@@ -5,24 +5,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use libi::{Exit, FrontEnd, LaunchOptions, Stream};
+use libi::{Engine, Exit, FrontEnd, LaunchOptions, Stream};
 use libi_core::plan::Strategy;
 use libi_core::sim::rng::Rng;
 
 use crate::{moments, seeded};
 use libi_testkit::local::*;
 use libi_testkit::play::play;
+use libi_testkit::processes::with_ancestors;
 use libi_testkit::stream::drawn;
 
 const STEPS: usize = 150;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Victim {
-    /// It has no children.
+    /// A process that costs one member, which is not the only one of its host.
     Local,
-    /// It has at most local members below it.
+    /// A process that costs the members of one host.
     Leaf,
-    /// It has leaders below it.
+    /// A process that costs the members of several hosts.
     Middle,
 }
 
@@ -37,8 +38,8 @@ impl Victim {
     }
 }
 
-/// For each rank: its process, and the rank of its parent if that is a member.
-struct Tree(BTreeMap<u32, (i32, Option<u32>)>);
+/// For each rank: its process, and those above it, from the nearest on.
+struct Tree(BTreeMap<u32, Vec<i32>>);
 
 impl Tree {
     /// Every member has made a file named by its rank and its process.
@@ -48,30 +49,35 @@ impl Tree {
             pids = lab.names().iter().filter_map(|name| rank_and_pid(name)).collect();
             pids.len() == size as usize
         });
-        let rank_of = |pid: i32| pids.iter().find(|(_, other)| **other == pid).map(|(rank, _)| *rank);
-        let parent = |pid: i32| rank_of(status(pid, "PPid").unwrap().parse().unwrap());
-        Self(pids.iter().map(|(rank, pid)| (*rank, (*pid, parent(*pid)))).collect())
+        let ours = std::process::id() as i32;
+        let up = |pid: i32| with_ancestors(pid).into_iter().take_while(|pid| *pid != ours).collect();
+        Self(pids.iter().map(|(rank, pid)| (*rank, up(*pid))).collect())
     }
 
-    /// A rank and everything below it.
-    fn below(&self, rank: u32) -> BTreeSet<u32> {
-        let children = self.0.iter().filter(|(_, (_, parent))| *parent == Some(rank));
-        children.flat_map(|(child, _)| self.below(*child)).chain([rank]).collect()
+    fn process(&self, rank: u32) -> i32 {
+        self.0[&rank][0]
     }
 
-    /// A member of this kind, if there is one.
-    fn find(&self, victim: Victim, hosts: &BTreeMap<u32, u32>, rng: &mut Rng) -> Option<u32> {
-        let leads = |rank: u32| self.below(rank).iter().any(|below| hosts[below] != hosts[&rank]);
-        let is_local = |rank: u32| hosts.iter().any(|(other, host)| *other < rank && *host == hosts[&rank]);
-        let fits = |rank: &u32| {
-            *rank != 0
+    /// The ranks that end with a process.
+    fn below(&self, pid: i32) -> BTreeSet<u32> {
+        self.0.iter().filter(|(_, up)| up.contains(&pid)).map(|(rank, _)| *rank).collect()
+    }
+
+    /// A process of this kind, if there is one. The first member does not end with it.
+    fn find(&self, victim: Victim, hosts: &BTreeMap<u32, u32>, rng: &mut Rng) -> Option<i32> {
+        let fits = |pid: &i32| {
+            let below = self.below(*pid);
+            let on: BTreeSet<u32> = below.iter().map(|rank| hosts[rank]).collect();
+            let beside = hosts.iter().any(|(rank, host)| on.contains(host) && !below.contains(rank));
+            !below.contains(&0)
                 && match victim {
-                    Victim::Local => is_local(*rank),
-                    Victim::Leaf => !is_local(*rank) && !leads(*rank),
-                    Victim::Middle => leads(*rank),
+                    Victim::Local => below.len() == 1 && beside,
+                    Victim::Leaf => on.len() == 1 && !beside,
+                    Victim::Middle => on.len() > 1,
                 }
         };
-        let all: Vec<u32> = self.0.keys().copied().filter(fits).collect();
+        let all: BTreeSet<i32> = self.0.values().flatten().copied().collect();
+        let all: Vec<i32> = all.into_iter().filter(fits).collect();
         all.get(rng.below(all.len().max(1) as u64) as usize).copied()
     }
 }
@@ -84,6 +90,7 @@ fn rank_and_pid(name: &str) -> Option<(u32, i32)> {
 /// Runs a stream in which a member is killed, and checks the results. Returns how long the stream
 /// took.
 fn run(
+    engine: Engine,
     hosts: &str,
     strategy: Strategy,
     seed: u64,
@@ -100,7 +107,7 @@ fn run(
         &format!("await:{}", lab.path("end")),
         "finish:30000",
     ];
-    let options = LaunchOptions::local().strategy(strategy);
+    let options = LaunchOptions::local().engine(engine).strategy(strategy);
     let session = launch_with(&front, &[lab.members(hosts, &words)], &options);
     let tree = Tree::new(&lab, session.size());
     let layout = session.layout();
@@ -121,17 +128,17 @@ fn run(
             play(&steps, &session, TIMEOUT, right)
         });
         if let Some((victim, moment)) = kill_after {
-            let rank = tree.find(victim, &places, rng).expect("there is such a victim");
+            let pid = tree.find(victim, &places, rng).expect("there is such a victim");
             std::thread::sleep(moment.saturating_sub(began.elapsed()));
-            println!("  {victim:?}, rank {rank}, is killed after {moment:?}");
-            gone = tree.below(rank);
-            kill(tree.0[&rank].0, libc::SIGKILL);
+            gone = tree.below(pid);
+            println!("  {victim:?}, which costs the ranks {gone:?}, is killed after {moment:?}");
+            kill(pid, libc::SIGKILL);
         }
         all_who_are_left(&lab, &tree, &gone, "over");
         lasts = began.elapsed();
         assert_eq!(front_end.join().unwrap(), Ok(()));
     });
-    eventually("all who hung on it are gone", || gone.iter().all(|rank| !lives(tree.0[rank].0)));
+    eventually("all who hung on it are gone", || gone.iter().all(|rank| !lives(tree.process(*rank))));
     let list: Vec<String> = gone.iter().map(u32::to_string).collect();
     lab.write("gone", &list.join(" "));
     // A member that ends is lost to the others as well.
@@ -154,8 +161,8 @@ fn run(
 /// Waits until all survivors have made such a file or have ended.
 fn all_who_are_left(lab: &Lab, tree: &Tree, gone: &BTreeSet<u32>, file: &str) {
     eventually(&format!("all who are left are {file}"), || {
-        let mut others = tree.0.iter().filter(|(rank, _)| !gone.contains(rank));
-        others.all(|(rank, (pid, _))| lab.has(&format!("{file}-{rank}")) || !lives(*pid))
+        let mut others = tree.0.keys().filter(|rank| !gone.contains(rank));
+        others.all(|rank| lab.has(&format!("{file}-{rank}")) || !lives(tree.process(*rank)))
     });
 }
 
@@ -169,10 +176,11 @@ fn kill_at_random_moments(victim: Victim) {
     for moment in 0..moments() {
         let (hosts, strategy) = victim.shapes()[moment as usize % 3];
         let (strategy, seed) = (strategy.parse().unwrap(), rng.below(1 << 32));
-        println!("stream {seed} on {hosts}");
-        let lasts = run(hosts, strategy, seed, None, &mut rng);
+        let engine = if rng.chance(0.5) { Engine::Apart } else { Engine::InProgram };
+        println!("stream {seed} on {hosts}, {engine:?}");
+        let lasts = run(engine, hosts, strategy, seed, None, &mut rng);
         let after = lasts.mul_f64(rng.unit());
-        run(hosts, strategy, seed, Some((victim, after)), &mut rng);
+        run(engine, hosts, strategy, seed, Some((victim, after)), &mut rng);
     }
 }
 

@@ -1,4 +1,5 @@
-//! A front end that tests kill: `libi-test-front MARK HOSTS WORD…`.
+//! A front end that tests kill: `libi-test-front ENGINE MARK HOSTS WORD…`; the engine is `apart` or
+//! `in-program`.
 //!
 //! Launches test members with these words, a leader and another member on every host, which `KIND` tells
 //! apart; prints what happens, one line each; and ends with its standard input.
@@ -9,21 +10,24 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use libi::{Event, FrontEnd, HostList, LaunchOptions};
+use libi::{Engine, Event, FrontEnd, HostList, LaunchOptions};
 use libi_testkit::local::{marked, member, ms};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let [mark, hosts, words @ ..] = words.as_slice() else { panic!("a mark and hosts are needed") };
-    play(mark, hosts, words);
+    let [engine, mark, hosts, words @ ..] = words.as_slice() else {
+        panic!("an engine, a mark and hosts are needed")
+    };
+    let engine = if *engine == "apart" { Engine::Apart } else { Engine::InProgram };
+    play(engine, mark, hosts, words);
 }
 
 fn say(what: &str) {
     println!("{what}");
 }
 
-fn play(mark: &str, hosts: &str, words: &[&str]) {
+fn play(engine: Engine, mark: &str, hosts: &str, words: &[&str]) {
     let of = |kind| marked(mark, member(), hosts, words).env("KIND", kind);
     let count = HostList::parse(hosts).unwrap().len() as u32;
     let ends = Arc::new(AtomicBool::new(false));
@@ -33,7 +37,8 @@ fn play(mark: &str, hosts: &str, words: &[&str]) {
         noticed.store(true, SeqCst);
     });
     let front = FrontEnd::new().unwrap();
-    let _sessions = front.start_all(&[of("leader"), of("local")], &LaunchOptions::local()).unwrap();
+    let options = LaunchOptions::local().engine(engine);
+    let _sessions = front.start_all(&[of("leader"), of("local")], &options).unwrap();
     let mut gone = BTreeSet::new();
     while !ends.load(SeqCst) {
         let Some(event) = front.next_event(ms(20)) else { continue };
