@@ -384,11 +384,13 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, front: &Node, now: In
         let host = HostIndex(rank.0 / scenario.members);
         world.notices.iter().any(|(_, it)| matches!(it, Notice::Lost(lost, _) if *lost == host))
     };
+    // An end is reported behind the output, which each process on the way may hold.
+    let known_after = PROPAGATION + scenario.folds.map_or(Duration::ZERO, |folds| folds.longest_held(world));
     for (rank, (at, exit)) in world.plain.ends.iter().filter(|(rank, _)| !is_lost(**rank)) {
         let reported =
             world.notices.iter().filter(|(_, it)| matches!(it, Notice::Exited(of, _) if of == rank));
         let reported: Vec<_> = reported.map(|(_, notice)| notice).collect();
-        if *at + PROPAGATION < now && reported != [&Notice::Exited(*rank, *exit)] {
+        if *at + known_after < now && reported != [&Notice::Exited(*rank, *exit)] {
             return Err(format!("{rank} has ended with {exit:?}, but this was reported: {reported:?}"));
         }
     }
@@ -400,7 +402,7 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, front: &Node, now: In
     }
     let unread = |rank: &Rank, lines: &usize| {
         let ended = world.plain.ends.get(rank).map_or(up, |(at, _)| *at);
-        world.plain.read.get(rank) != Some(lines) && ended + PROPAGATION < now && !is_lost(*rank)
+        world.plain.read.get(rank) != Some(lines) && ended + known_after < now && !is_lost(*rank)
     };
     match world.plain.printed.iter().find(|(rank, lines)| unread(rank, lines)) {
         Some((rank, lines)) if scenario.reads.is_some() => {

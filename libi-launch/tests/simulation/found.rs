@@ -103,6 +103,10 @@ const FOUND_WITH_STAGING: [u64; 6] = [2_926, 2_028, 88_001_420, 88_001_009, 479_
 /// much output of commands, and commands at once, which take more steps.
 const FOUND_WITH_COMMANDS: [u64; 2] = [77_000_325, 19_410_429_100];
 
+/// Seeds that have found defects since output is merged, in the checks: ends behind output that each of 352
+/// levels may hold for a second.
+const FOUND_WITH_FOLDS: [u64; 1] = [174_869_730_180];
+
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let found = FOUND.into_iter().map(Scenario::new);
@@ -111,6 +115,7 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let found = found.chain(FOUND_WITH_BLOCKED_LAUNCHERS.into_iter().map(Scenario::with_blocked_launchers));
     let found = found.chain(FOUND_WITH_SETTLE.into_iter().map(Scenario::with_settle));
     let found = found.chain(FOUND_WITH_BULK_STARTS.into_iter().map(Scenario::with_bulk_starts));
+    let found = found.chain(FOUND_WITH_FOLDS.into_iter().map(Scenario::with_folds));
     let few = FOUND_WITH_FEW_HOSTS.into_iter().map(Scenario::with_bulk_starts);
     let by_srun = FOUND_WITH_SRUN.into_iter().chain(FOUND_WITH_RELAYS);
     let few = few.chain(by_srun.map(Scenario::with_srun));
