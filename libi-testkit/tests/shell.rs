@@ -296,7 +296,7 @@ fn a_connection_that_hangs_passes_nothing_more_until_it_is_given_up() {
     let lab = Lab::new("fault late hang-after 4\nfault at-once hang-after 0");
     let mut late = lab.start(&["late", "printf 01234567; cat; touch late-saw-eof"]);
     let mut silent =
-        lab.start(&["at-once", "touch ran; echo x; read line && touch got-input; touch saw-eof"]);
+        lab.start(&["at-once", "echo x; touch ran; read line && touch got-input; touch saw-eof"]);
     silent.write("not passed\n").unwrap();
     late.expect("0123");
     eventually("the command runs", || lab.has("ran"));
