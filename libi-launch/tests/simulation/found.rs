@@ -30,7 +30,7 @@ const FOUND_WITH_BLOCKED_LAUNCHERS: [u64; 1] = [684];
 /// through 700 levels; and failures at a launcher that was in doubt when the session went up; and a
 /// front end without resources that kept all hosts, because one leader could not launch; and a host that
 /// joined when the session was up without it, and counted; and in the checks, a host whose number of
-/// losses was forgotten with 30 levels of leaders.
+/// losses was forgotten with the leaders above it.
 const FOUND_WITH_SETTLE: [u64; 9] = [
     10_171,
     15_114,
@@ -49,7 +49,9 @@ const FOUND_WITH_SETTLE: [u64; 9] = [
 /// below a frozen process; and programs that had ended, with an open link, and took resources for ever. In
 /// the machine: an assumed length of a turn that grew with each part of a static tree that came back, until
 /// hosts waited for minutes between two starts.
-const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 7] = [
+///
+/// The last two tell the last attempt at a host by number from the last by time.
+const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 9] = [
     630_175_690_049,
     406_602_466_265,
     406_602_564_885,
@@ -57,6 +59,8 @@ const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 7] = [
     406_602_611_955,
     406_602_672_490,
     125_664_810_185,
+    125_664_775_047,
+    125_664_903_053,
 ];
 
 /// Seeds that have found defects since hosts are started in bulk: starters that counted as in flight
@@ -97,7 +101,10 @@ const FOUND_WITH_AGENTS: [u64; 2] = [326_222_390_825, 326_222_396_850];
 /// links, hosts below one that has failed for its files, bytes for hosts that have failed, a machine
 /// that was replaced and launched all the same below a frozen process, and two attempts of one number
 /// below one; and one in the machine: more bytes on their way to all children than the budget has.
-const FOUND_WITH_STAGING: [u64; 6] = [2_926, 2_028, 88_001_420, 88_001_009, 479_352_740_080, 479_352_739_580];
+///
+/// Then, in the checks, an agent that ended while its last piece was being checked.
+const FOUND_WITH_STAGING: [u64; 7] =
+    [2_926, 2_028, 88_001_420, 88_001_009, 479_352_740_080, 479_352_739_580, 973_873_973_089];
 
 /// Seeds that have found defects since commands run in sessions, in the checks: output of members behind
 /// much output of commands, and commands at once, which take more steps.

@@ -58,6 +58,8 @@ enum DiskFate {
 #[derive(Clone, Copy, Debug, Default)]
 struct Disk {
     written: u64,
+    /// Whether its agent knows that all is written: it has sought or started its programs.
+    is_complete: bool,
     is_removed: bool,
 }
 
@@ -271,19 +273,21 @@ impl Cluster {
         }
     }
 
+    /// An agent seeks or starts its programs, which it does when it has the files.
+    pub(crate) fn has_its_files(&mut self, from: Id) {
+        if let Some(disk) = self.disks.disks.get_mut(&from) {
+            disk.is_complete = true;
+        }
+    }
+
     /// An agent removes the files.
     pub(crate) fn remove_staged(&mut self, from: Id) {
         let is_kept = self.scenario.staging.is_some_and(|trouble| trouble.keep);
-        let total = self.scenario.staged_bytes();
-        let fate = self.scenario.disk_fate(self.machine_name(from));
         if let Some(disk) = self.disks.disks.get_mut(&from) {
             disk.is_removed = true;
-            if is_kept && disk.written == total && total > 0 && fate == DiskFate::Works {
-                // One whose last piece is still being checked may end before.
-                let delay = self.scenario.disk_delay(self.machine_name(from));
-                if delay.is_zero() {
-                    self.wrong_staging(format!("{from:?} removes what was to be kept"));
-                }
+            // One that ends while its last piece is being checked does not keep what it has.
+            if is_kept && disk.is_complete {
+                self.wrong_staging(format!("{from:?} removes what was to be kept"));
             }
         }
     }
