@@ -12,7 +12,7 @@
 //! | outside | the program says that it joins | the parent takes the link of the process | leading |
 //! | outside | the program closes its end | the parent closes the link | closed |
 //! | outside, closed | the program ends | the parent ends in the same way | |
-//! | outside | the program joins, but the parent is not let into the session | it ends the program | the parent exits as the program, or with 3 if that was killed |
+//! | outside | it joins, and the parent is not let in | it ends | the parent ends so, with 3 for SIGTERM |
 //! | leading | all members of the host have ended, none is below | what is left is passed on | leaving |
 //! | leading, leaving | the session is over, or the link is lost | | leaving |
 //! | leaving | the program has ended | the parent ends in the same way | |
@@ -75,7 +75,7 @@ use std::time::Duration;
 use libi_launch::backend::LINK_ENV;
 use libi_launch::machine::Stream as Standard;
 use libi_launch::options::APART_ENV;
-use libi_launch::process::{Child, ExitStatus};
+use libi_launch::process::{Child, ExitStatus, Signal};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use self::dividing::Half;
@@ -196,8 +196,8 @@ fn join(
         child.wait_for(TIME_TO_END);
     }
     match status.get().copied() {
-        // This process has ended it.
-        Some(ExitStatus::Signal { .. }) if led.is_err() => Some(ExitStatus::Unknown),
+        // A member that loses its parent ends itself by this signal. Why it has none is the reason here.
+        Some(ExitStatus::Signal { signal: Signal::TERM, .. }) if led.is_err() => Some(ExitStatus::Unknown),
         status => status,
     }
 }

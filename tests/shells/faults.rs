@@ -94,7 +94,11 @@ const ENDED: &[Case<'_>] = &[
     // The program finds that its input has ended.
     (
         "close-stdin",
-        fails(1, &[Phase::Starting, Phase::Handshaking], Why::Exits(&[Exit::Code(70), Exit::Code(3)], "")),
+        fails(
+            1,
+            &[Phase::Starting, Phase::Handshaking],
+            Why::Exits(&[Exit::Code(70), Exit::Code(128 + 15)], ""),
+        ),
     ),
     ("cut 0", fails(2, &[Phase::Starting], CUT)),
     ("cut 10", fails(2, &[Phase::Starting], CUT)),

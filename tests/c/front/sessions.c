@@ -66,8 +66,7 @@ void input_signals_and_ends(void)
   libi_session_free(session);
 
   /* The first process of a host goes, and takes the other with it. */
-  DONE(libi_options_set_engine(how, LIBI_ENGINE_IN_PROGRAM));
-  session = launch(front, "a[1-2]:2", dies, how);
+  session = launch(front, "a[1-2]:2", dies, NULL);
   memset(&seen, 0, sizeof seen);
   while (!seen.lost) {
     DONE(libi_front_next_event(front, &event, SOON));

@@ -167,11 +167,8 @@ static void folds(void)
       sched_yield();
     }
   FINE(libi_member_barrier(me, TIMEOUT));
-  for (int i = 0; i < 4; i++) {
-    int32_t calls = (int32_t)count[i].calls;
-    FINE(libi_member_allreduce(me, LIBI_ELEMENT_I32, LIBI_OP_SUM, &calls, 1, &calls, TIMEOUT));
-    CHECK(count[i].releases == (i < 3) && (the_size == 1 || calls > 0));
-  }
+  for (int i = 0; i < 4; i++)
+    CHECK(count[i].releases == (i < 3) && (the_size == 1 || my_rank > 0 || count[i].calls > 0));
 }
 
 void reductions(void)
