@@ -1,4 +1,6 @@
-//! Tests that kill processes at random moments: their seed, and how many moments they try.
+//! Tests that kill processes at random moments: their seed, how many moments they try, and which.
+
+use std::time::Duration;
 
 use libi_core::sim::rng::Rng;
 
@@ -16,4 +18,14 @@ pub fn seeded() -> Rng {
 /// At how many moments a process is killed: `LIBI_KILLS`, else as many as given.
 pub fn moments(default: u64) -> u64 {
     number("LIBI_KILLS").unwrap_or(default)
+}
+
+/// A moment of something that lasts so long, or after it.
+pub fn moment(lasts: Duration, random: &mut Rng) -> Duration {
+    lasts.mul_f64(1.4 * random.unit())
+}
+
+/// One of these processes, if there is one.
+pub fn pick(candidates: &[i32], random: &mut Rng) -> Option<i32> {
+    candidates.get((random.unit() * candidates.len() as f64) as usize).copied()
 }

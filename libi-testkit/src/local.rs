@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::{processes, programs};
 use libi::{Distribution, Event, Exit, Failure, FrontEnd, HostIndex, LaunchOptions, Session, Stream};
 
+pub use crate::processes::{parent, status};
 pub use crate::programs::member;
 
 /// How long a test waits for something that takes no time.
@@ -111,17 +112,6 @@ impl Drop for Lab {
 
 pub fn marked(mark: &str, program: &str, hosts: &str, words: &[&str]) -> Distribution {
     Distribution::new(program).args(words).hosts(hosts).env(MARK, mark)
-}
-
-/// A field of a process's status.
-pub fn status(pid: i32, field: &str) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| Some(line.strip_prefix(field)?.strip_prefix(':')?.trim().to_owned()))
-}
-
-/// The process that has started this one.
-pub fn parent(pid: i32) -> Option<i32> {
-    status(pid, "PPid")?.parse().ok()
 }
 
 fn described(living: &[(i32, String)]) -> String {

@@ -19,19 +19,25 @@ pub fn bearing(variable: &str) -> Vec<(i32, String)> {
     environments.filter(|(_, all)| all.split('\0').any(|other| other == variable)).collect()
 }
 
+/// A field of a process's status.
+pub fn status(pid: i32, field: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| Some(line.strip_prefix(field)?.strip_prefix(':')?.trim().to_owned()))
+}
+
+/// The process that has started this one, or has taken it over.
+pub fn parent(pid: i32) -> Option<i32> {
+    status(pid, "PPid")?.parse().ok().filter(|parent| *parent != 0)
+}
+
 /// A process and those above it.
 pub fn with_ancestors(pid: i32) -> Vec<i32> {
-    let parent = |pid: &i32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
-        (parent != 0).then_some(parent)
-    };
-    std::iter::successors(Some(pid), parent).collect()
+    std::iter::successors(Some(pid), |pid| parent(*pid)).collect()
 }
 
 /// Whether a process carries a host apart from its program.
 pub fn is_engine(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "libi-leader\n")
+    status(pid, "Name").as_deref() == Some("libi-leader")
 }
 
 /// The variables of a process, each of which ends with a zero byte. Of a process that has ended there are none, even if its

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use libi::Engine;
 use libi_core::sim::rng::Rng;
 
-use libi_testkit::kills::{moments, seeded};
+use libi_testkit::kills::{moment, moments, pick, seeded};
 use libi_testkit::local::*;
 use libi_testkit::processes::is_engine;
 use libi_testkit::roles::Front;
@@ -58,7 +58,7 @@ fn kill_at_random_moments(victim: Victim) {
         let lasts = launch_undisturbed(engine);
         for _ in 0..moments(10) {
             // From before anything is launched to a session that has been up for a while.
-            let moment = lasts.mul_f64(1.4 * random.unit());
+            let moment = moment(lasts, &mut random);
             println!("{engine:?}: {victim:?} is killed after {moment:?} of {lasts:?}");
             kill_after(engine, victim, moment, &mut random);
         }
@@ -137,7 +137,7 @@ fn find(engine: Engine, victim: Victim, lab: &Lab, front: i32, random: &mut Rng)
             }
             Victim::Program => of(&|pid, env| !leads(pid, env)).iter().map(|(pid, _)| *pid).collect(),
         };
-        found = candidates.get((random.unit() * candidates.len() as f64) as usize).copied();
+        found = pick(&candidates, random);
         found.is_some()
     });
     found.unwrap()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use libi::{Event, Exit, FrontEnd, LaunchOptions, Output, Ranks, Stream};
+use libi::{Engine, Event, Exit, FrontEnd, LaunchOptions, Output, Ranks, Stream};
 
 use libi_testkit::local::*;
 use libi_testkit::roles::plays_alone;
@@ -151,18 +151,24 @@ fn untaken_output_waits_where_it_is_printed_and_delays_no_other_member() {
 
 #[test]
 fn a_session_is_killed_and_ended_although_its_output_is_not_taken() {
-    for kill in [true, false] {
+    for (engine, kill) in
+        [(Engine::InProgram, true), (Engine::InProgram, false), (Engine::Apart, true), (Engine::Apart, false)]
+    {
         let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-        let session = launch(&front, lab.members("a[1-4]:2", &["join", "flood:50000000"]));
+        let options = LaunchOptions::local().engine(engine);
+        let members = lab.members("a[1-4]:2", &["join", "flood:50000000"]);
+        let session = launch_with(&front, &[members], &options);
         await_standstill(&lab);
         if kill {
             session.kill(libc::SIGKILL).unwrap();
             session.wait_done(TIMEOUT).unwrap();
-            // What they have printed can be taken until the session is dropped.
-            eventually("no program is left", || lab.programs() == 0);
-            drop(session);
         } else {
             session.terminate(ms(1_000)).unwrap();
+        }
+        if engine == Engine::Apart {
+            eventually("no program is left", || lab.programs() == 0);
+            // Processes that lead a host keep what was printed for as long as it can be taken.
+            drop(session);
         }
         lab.is_empty_within(SOON);
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use libi::{Cause, Exit, Failure, HostReport, Phase, Rank};
 
-use crate::scene::{Outcome, Scene, seeded};
+use crate::scene::{Outcome, Scene};
+use libi_testkit::kills::seeded;
 
 const HOSTS: u32 = 64;
 /// One host of 64, and three tenths of them. None is the master's.

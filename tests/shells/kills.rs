@@ -8,7 +8,8 @@ use std::time::Duration;
 use libi::{Cause, Engine, FrontEnd};
 use libi_core::sim::rng::Rng;
 
-use crate::scene::{MARK, Outcome, Process, Scene, What, members, options, seeded};
+use crate::scene::{MARK, Outcome, Process, Scene, What, members, options};
+use libi_testkit::kills::seeded;
 use libi_testkit::shell::eventually;
 
 const HOSTS: usize = 24;

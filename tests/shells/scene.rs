@@ -11,12 +11,10 @@ use libi::{
     Backend, Cause, Distribution, Event, Exit, FrontEnd, LaunchOptions, LaunchReport, OsBytes, Policy, Rank,
     Rules, Session, Shell, Stream,
 };
-use libi_core::sim::rng::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use libi_testkit::local::parent;
-use libi_testkit::processes::{self, is_engine};
+use libi_testkit::processes::{self, is_engine, parent};
 use libi_testkit::programs;
 use libi_testkit::shell::{Lab, eventually};
 
@@ -176,14 +174,6 @@ pub(crate) fn options(lab: &Path, mark: &str) -> LaunchOptions {
 
 pub(crate) fn members(hosts: &str, words: &[&str]) -> Distribution {
     Distribution::new(programs::member()).args(words).hosts(hosts)
-}
-
-/// What is drawn by chance depends on the seed alone, which is printed: `LIBI_SEED` replays it.
-pub(crate) fn seeded() -> Rng {
-    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    let seed = number("LIBI_SEED").or_else(|| number("LIBI_SEED_BASE")).unwrap_or(0);
-    println!("LIBI_SEED={seed}");
-    Rng::new(seed)
 }
 
 pub(crate) fn word(text: &str) -> OsBytes {

@@ -12,7 +12,7 @@ use libi_core::sim::rng::Rng;
 
 use crate::running::{SOON, leaders, srun_of};
 use crate::{TIMEOUT, options};
-use libi_testkit::kills::{moments, seeded};
+use libi_testkit::kills::{moment, moments, seeded};
 use libi_testkit::labs::{Marked, Slurm, within};
 use libi_testkit::local::{Heard, kill};
 
@@ -62,7 +62,7 @@ fn kill_at_random_moments(victim: Victim) {
     let mut random = seeded().fork(victim as u64);
     let lasts = launch_undisturbed(&lab);
     for nth in 1..=moments(2) {
-        let moment = lasts.mul_f64(1.4 * random.unit());
+        let moment = moment(lasts, &mut random);
         println!("{nth}. {victim:?} is killed after {moment:?} of {lasts:?}");
         match victim {
             Victim::FrontEnd => kill_front_end(moment),

@@ -7,8 +7,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use libi_core::sim::rng::Rng;
-use libi_testkit::kills::{moments, seeded};
-use libi_testkit::local::{Lab, MARK, SOON, eventually, status};
+use libi_testkit::kills::{moment, moments, pick, seeded};
+use libi_testkit::local::{Lab, MARK, SOON, eventually, parent, status};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -45,7 +45,7 @@ fn kill_at_random_moments(victim: Victim) {
     let lasts = undisturbed();
     for _ in 0..moments(5) {
         // From before anything is launched to when programs have been up for a while.
-        let moment = lasts.mul_f64(1.4 * random.unit());
+        let moment = moment(lasts, &mut random);
         println!("{victim:?} is killed after {moment:?} of {lasts:?}");
         kill_after(victim, moment, &mut random);
     }
@@ -111,20 +111,18 @@ fn find(victim: Victim, lab: &Lab, front: i32, random: &mut Rng) -> i32 {
         let is_called = |pid: i32, name: &str| status(pid, "Name").as_deref() == Some(name);
         let parents_of = |name: &'static str| {
             let named = living.iter().filter(move |pid| is_called(**pid, name));
-            named.filter_map(|pid| status(*pid, "PPid")?.parse::<i32>().ok())
+            named.filter_map(|pid| parent(*pid))
         };
         // What has a guardian is an agent.
         let agents: Vec<i32> = parents_of("libi-guardian").filter(|pid| living.contains(pid)).collect();
-        let is_program = |pid: i32| {
-            let parent = status(pid, "PPid").and_then(|parent| parent.parse().ok());
-            is_called(pid, "sh") && parent.is_some_and(|parent| agents.contains(&parent))
-        };
+        let is_program =
+            |pid: i32| is_called(pid, "sh") && parent(pid).is_some_and(|parent| agents.contains(&parent));
         let candidates: Vec<i32> = match victim {
             Victim::FrontEnd => vec![front],
             Victim::Agent => agents,
             Victim::Program => living.iter().copied().filter(|pid| is_program(*pid)).collect(),
         };
-        found = candidates.get((random.unit() * candidates.len() as f64) as usize).copied();
+        found = pick(&candidates, random);
         found.is_some()
     });
     found.unwrap()
