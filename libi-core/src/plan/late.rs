@@ -261,14 +261,6 @@ impl Queue {
         }
     }
 
-    /// A host in this child's share is given up: it is in no queue any more, and not lost with the
-    /// child. Returns whether it was in that share.
-    pub fn remove_from_share(&mut self, child: HostIndex, host: HostIndex) -> bool {
-        let Some(HostState::Up(share)) = self.states.get_mut(&child) else { return false };
-        share.attempts.remove(&host);
-        share.hosts.remove(host)
-    }
-
     /// Queues a host (again), to be launched or given away not before this time. `before` is the
     /// latest attempt at it that this node knows of; the returned next attempt is greater than any
     /// that other nodes have made since.
@@ -294,29 +286,6 @@ impl Queue {
         hosts
             .into_iter()
             .map(move |host| Launch { host, attempt: attempts.remove(&host).unwrap_or_default() })
-    }
-
-    /// Adds a further share. Hosts that are in this queue already are left out. The share's cost
-    /// estimate is adopted as long as this node has measured little itself.
-    pub fn accept(&mut self, share: Share) {
-        if !self.has_launched {
-            self.estimate = share.estimate;
-            self.turns = TurnEstimator::new(share.estimate);
-        } else if self.turns.adopt(&share.estimate) {
-            self.refit();
-        }
-        self.add(&share.hosts, share.attempts);
-    }
-
-    /// Adds further hosts, of which no other node has an estimate. Hosts that are in this queue already
-    /// are left out.
-    pub fn add(&mut self, hosts: &HostRuns, attempts: BTreeMap<HostIndex, Attempt>) {
-        for host in hosts.iter() {
-            if !self.states.contains_key(&host) {
-                self.waiting.push_back(host);
-            }
-        }
-        self.attempts.extend(attempts);
     }
 
     /// Adds the measured time that a start kept this node from starting another launch.

@@ -107,9 +107,10 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
 }
 
 /// The first start of a host that is on none of these machines, or on one after the next had its place.
+/// A launcher that is cut off goes on with the machine that it knows.
 fn out_of_place<'a>(names: &[&String], starts: &[&'a Start]) -> Option<&'a Start> {
     let mut names = names.iter().peekable();
-    starts.iter().copied().find(|start| {
+    starts.iter().copied().filter(|start| !start.cut_off).find(|start| {
         while names.peek().is_some_and(|name| ***name != start.name) {
             names.next();
         }

@@ -102,9 +102,20 @@ const FOUND_WITH_AGENTS: [u64; 2] = [326_222_390_825, 326_222_396_850];
 /// that was replaced and launched all the same below a frozen process, and two attempts of one number
 /// below one; and one in the machine: more bytes on their way to all children than the budget has.
 ///
-/// Then, in the checks, an agent that ended while its last piece was being checked.
-const FOUND_WITH_STAGING: [u64; 7] =
-    [2_926, 2_028, 88_001_420, 88_001_009, 479_352_740_080, 479_352_739_580, 973_873_973_089];
+/// Then, in the checks, an agent that ended while its last piece was being checked; and launchers that
+/// are cut off and hear of it behind pieces on slow links, and until then launch hosts that are given up
+/// or replaced above them.
+const FOUND_WITH_STAGING: [u64; 9] = [
+    2_926,
+    2_028,
+    88_001_420,
+    88_001_009,
+    479_352_740_080,
+    479_352_739_580,
+    973_873_973_089,
+    973_873_974_002,
+    973_873_978_921,
+];
 
 /// Seeds that have found defects since commands run in sessions, in the checks: output of members behind
 /// much output of commands, and commands at once, which take more steps.

@@ -195,6 +195,18 @@ impl Cluster {
         std::iter::successors(above(&id), above).count() as u32
     }
 
+    /// The processes above one, up to the front end or to where a link is broken.
+    fn above(&self, id: Id) -> impl Iterator<Item = Id> {
+        let parent = |id: &Id| self.processes[id.0 as usize].parent.map(|(parent, _)| parent);
+        std::iter::successors(parent(&id), parent)
+    }
+
+    /// Whether a link above a process is broken. Until it hears of that it goes on with its hosts, which
+    /// are another launcher's by then.
+    fn is_cut_off(&self, id: Id) -> bool {
+        id != FRONT && self.above(id).last() != Some(FRONT)
+    }
+
     pub(crate) fn is_running(&self, id: Id) -> bool {
         let process = &self.processes[id.0 as usize];
         process.alive && !process.frozen
@@ -474,8 +486,7 @@ impl World for Cluster {
                         let failed = failed.filter(|(_, known)| matches!(known, HostState::Failed(_)));
                         self.given_up.extend(failed.map(|(host, _)| host));
                     }
-                    let parent = |id: &Id| self.processes[id.0 as usize].parent.map(|(parent, _)| parent);
-                    let above = std::iter::successors(parent(&id), parent).collect();
+                    let above = self.above(id).collect();
                     let place = self.process(id).place;
                     let released = self.is_detached(id, agenda);
                     self.deaths.push(Death { at: agenda.now(), place, above, released });

@@ -1,6 +1,6 @@
 //! Hosts that move between queues: those that a child hands back because it cannot launch them,
-//! those that a launcher adopts because no other node has them, and those that it passes on to a
-//! child that is up.
+//! those that a launcher adopts because no other node has them, those that it passes on to a child
+//! that is up, and those that are added by its own launcher.
 //!
 //! A host whose launch has failed elsewhere waits for a back-off, and is then launched by the node
 //! it came back to, before all others. If it could be given away again, it would go to the next
@@ -11,9 +11,9 @@
 //! attempts made or begun elsewhere. Invariant: a host is in one place at a time, so it leaves the
 //! child's share before it enters the queue.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::{HostState, Launch, Queue, QueueError, Share};
+use super::{Attempt, HostRuns, HostState, Launch, Queue, QueueError, Share, TurnEstimator};
 use crate::ids::HostIndex;
 use crate::time::Instant;
 
@@ -52,6 +52,37 @@ impl Queue {
             share.attempts.extend(more.attempts.iter().map(|(host, attempt)| (*host, *attempt)));
         }
         Ok(more)
+    }
+
+    /// Adds a further share. Hosts that are in this queue already are left out. The share's cost
+    /// estimate is adopted as long as this node has measured little itself.
+    pub fn accept(&mut self, share: Share) {
+        if !self.has_launched {
+            self.estimate = share.estimate;
+            self.turns = TurnEstimator::new(share.estimate);
+        } else if self.turns.adopt(&share.estimate) {
+            self.refit();
+        }
+        self.add(&share.hosts, share.attempts);
+    }
+
+    /// Adds further hosts, of which no other node has an estimate. Hosts that are in this queue already
+    /// are left out.
+    pub fn add(&mut self, hosts: &HostRuns, attempts: BTreeMap<HostIndex, Attempt>) {
+        for host in hosts.iter() {
+            if !self.states.contains_key(&host) {
+                self.waiting.push_back(host);
+            }
+        }
+        self.attempts.extend(attempts);
+    }
+
+    /// A host in this child's share is given up: it is in no queue any more, and not lost with the
+    /// child. Returns whether it was in that share.
+    pub fn remove_from_share(&mut self, child: HostIndex, host: HostIndex) -> bool {
+        let Some(HostState::Up(share)) = self.states.get_mut(&child) else { return false };
+        share.attempts.remove(&host);
+        share.hosts.remove(host)
     }
 
     /// A child that counted as up, and was given no hosts, is in flight after all.

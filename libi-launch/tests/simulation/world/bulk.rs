@@ -148,7 +148,7 @@ impl Cluster {
             let (host, name) = (spec.host, spec.name.clone());
             // It may become the child of a relay.
             let depth = 1;
-            self.starts.push(Start { at: now, by: None, depth, host, attempt, name });
+            self.starts.push(Start { at: now, by: None, depth, cut_off: false, host, attempt, name });
             self.note_fate(place, attempt, fate);
             if fails {
                 continue;

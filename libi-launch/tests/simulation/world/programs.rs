@@ -60,11 +60,14 @@ impl Cluster {
                     Event::OutOfResources(start, "Too many open files".to_owned()).into(),
                 );
             }
-            self.check_not_given_up(host, agenda);
+            let cut_off = self.is_cut_off(from);
+            if !cut_off {
+                self.check_not_given_up(host, agenda);
+            }
             self.process(from).hosts.insert(link);
             let by = self.process(from).place;
             let depth = self.depth(from);
-            self.starts.push(Start { at: agenda.now(), by, depth, host, attempt, name });
+            self.starts.push(Start { at: agenda.now(), by, depth, cut_off, host, attempt, name });
         }
         self.note_fate(place, attempt, fate);
         let now = agenda.now();

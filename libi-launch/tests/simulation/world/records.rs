@@ -22,6 +22,8 @@ pub(crate) struct Start {
     pub(crate) by: Option<MemberRole>,
     /// How many links lead from the front end to the launcher.
     pub(crate) depth: u32,
+    /// Whether a link above the launcher was broken.
+    pub(crate) cut_off: bool,
     pub(crate) host: HostIndex,
     pub(crate) attempt: Attempt,
     pub(crate) name: String,

@@ -1,21 +1,22 @@
 //! Redirected connections: processes that arrive at a relay, do not reach it, and come back.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use libi_core::sim::{Agenda, MachineId as Id};
+use libi_core::time::Instant;
 use libi_launch::machine::{ArrivalId, Claim, Event, LinkId, StartId};
-use std::net::SocketAddr;
 
 use super::bulk::{Arrival, BulkEvent};
-use super::{Cluster, FRONT, Happening};
+use super::{Cluster, FRONT, Happening, MINIMAL_LATENCY};
 use crate::direct::process_at;
 
 /// How long a process tries to arrive at its relay.
 const RELAY_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Cluster {
-    /// A connection has proved itself at a rendezvous, and makes its claim.
-    pub(super) fn arrives_at(&mut self, at: Id, arrival: Arrival, agenda: &mut Agenda<Self>) {
+    /// A connection has proved itself at a rendezvous, and makes its claim. Returns when it is heard.
+    pub(super) fn arrives_at(&mut self, at: Id, arrival: Arrival, agenda: &mut Agenda<Self>) -> Instant {
         self.bulk.last += 1;
         let id = ArrivalId(self.bulk.last);
         let names = vec!["localhost".to_owned(), arrival.name.clone()];
@@ -24,6 +25,7 @@ impl Cluster {
         self.bulk.arrivals.insert(id, arrival);
         let arrives = agenda.now() + self.latency();
         agenda.tell(arrives, at, Event::Arrived(start, id, claim).into());
+        arrives
     }
 
     pub(super) fn redirect(
@@ -65,9 +67,11 @@ impl Cluster {
             self.bulk.arrivals.insert(id, back);
             return agenda.plan(at, Happening::Bulk(BulkEvent::Returns(id)));
         }
-        self.arrives_at(relay, arrival, agenda);
+        let arrives = self.arrives_at(relay, arrival, agenda);
         let id = ArrivalId(self.bulk.last);
-        agenda.plan(until, Happening::Bulk(BulkEvent::Returns(id)));
+        // Its relay hears that it leaves after it has heard of it.
+        let leaves = until.max(arrives + MINIMAL_LATENCY);
+        agenda.plan(leaves, Happening::Bulk(BulkEvent::Returns(id)));
     }
 
     /// A process that has no answer of its relay goes back to the front end.
