@@ -1,5 +1,8 @@
 //! How a launch proceeds.
 
+// First: include/libi.h has the functions in the order of the modules.
+mod links;
+
 mod agent;
 mod backend;
 mod stage;
@@ -10,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use libc::{c_char, c_int};
-use libi::{HostList, LaunchOptions, LinkPolicy, LinkSecurity, MemberLimits, Output, Policy};
+use libi::{HostList, LaunchOptions, MemberLimits, Output, Policy};
 use libi_core::cost::Cost;
 
 use crate::args::{self, from_c};
@@ -357,93 +360,6 @@ pub unsafe extern "C" fn libi_options_set_folded_output(
             let millis = u64::try_from(hold);
             let millis = millis.map_err(|_| CallError::argument("the time is negative"))?;
             options.output = Output::Folded { hold: Duration::from_millis(millis) };
-            Ok(())
-        })
-    }
-}
-
-/// How hosts are linked to each other. Since 0.1.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum libi_links {
-    /// By direct connections where that works, otherwise through the channels of the remote
-    /// shell.
-    LIBI_LINKS_AUTO = 0,
-    /// By direct connections; a host that cannot be reached so fails.
-    LIBI_LINKS_DIRECT = 1,
-    /// Through the channels of the remote shell; no host listens.
-    LIBI_LINKS_CHANNEL = 2,
-}
-
-/// cbindgen:ignore
-pub type libi_links_arg = c_int;
-
-/// Sets how hosts are linked to each other; LIBI_LINKS_AUTO is the default.
-///
-/// Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such choice. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_set_links(
-    options: *mut libi_options,
-    links: libi_links_arg,
-) -> libi_result {
-    // SAFETY: as documented in the header.
-    unsafe {
-        change(options, |options: &mut LaunchOptions| {
-            options.links = from_c!(links, "libi_links", libi_links {
-                LIBI_LINKS_AUTO => LinkPolicy::Auto,
-                LIBI_LINKS_DIRECT => LinkPolicy::Direct,
-                LIBI_LINKS_CHANNEL => LinkPolicy::Channel,
-            })?;
-            Ok(())
-        })
-    }
-}
-
-/// Sets whether direct connections are encrypted, which is the default. If not, the peers are
-/// still authenticated, but data can be read and changed on the way: for trusted networks. Since
-/// 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_set_encrypted(
-    options: *mut libi_options,
-    encrypted: bool,
-) -> libi_result {
-    // SAFETY: as documented in the header.
-    unsafe {
-        change(options, |options: &mut LaunchOptions| {
-            options.link_security =
-                if encrypted { LinkSecurity::Encrypted } else { LinkSecurity::Authenticated };
-            Ok(())
-        })
-    }
-}
-
-/// Sets whether a backend may be used that sends in plaintext, as rsh; by default not. Anyone on
-/// the network can then read the session's secret and interfere. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_set_allow_plain(
-    options: *mut libi_options,
-    allow: bool,
-) -> libi_result {
-    // SAFETY: as documented in the header.
-    unsafe {
-        change(options, |options: &mut LaunchOptions| {
-            options.allow_plain = allow;
-            Ok(())
-        })
-    }
-}
-
-/// Sets whether all hosts are this machine, whatever their names: direct connections are then
-/// made on the loopback address only. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_set_loopback(
-    options: *mut libi_options,
-    loopback: bool,
-) -> libi_result {
-    // SAFETY: as documented in the header.
-    unsafe {
-        change(options, |options: &mut LaunchOptions| {
-            options.loopback = loopback;
             Ok(())
         })
     }
