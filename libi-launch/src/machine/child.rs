@@ -21,6 +21,7 @@
 //! The cause of an end is fixed when it is first noticed. Evidence that arrives in state `Ending`
 //! refines it: a closed link becomes an exit status, if one arrives in time.
 
+mod evidence;
 mod up_state;
 
 use libi_core::dist::layout::Block;
@@ -31,11 +32,7 @@ use libi_core::time::Instant;
 
 use self::up_state::UpState;
 use super::early_output::EarlyOutput;
-use super::output_piece::Stream;
-use crate::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
-
-/// How much of the end of a child's output is kept as evidence.
-const TAIL: usize = 2_000;
+use crate::failure::{Cause, Exit, Phase};
 
 /// What a process was started for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -323,115 +320,6 @@ impl Child {
     /// This process was held up itself; the child was not silent.
     pub(super) fn forgive_silence(&mut self, held_up: std::time::Duration) {
         self.last_heard += held_up;
-    }
-}
-
-/// What the child prints, and how it ends.
-impl Child {
-    /// Keeps what the child prints as evidence. Returns the text and its rank if it is output of
-    /// the session: after the hello.
-    pub(super) fn printed(&mut self, stream: Stream, text: Vec<u8>) -> Option<(Rank, Vec<u8>)> {
-        let tail = &text[text.len().saturating_sub(TAIL)..];
-        let drop = (self.tail.len() + tail.len()).saturating_sub(TAIL);
-        self.tail.drain(..drop);
-        self.tail.extend_from_slice(tail);
-        if self.up().is_some() || matches!(self.stage, Stage::Running) {
-            return Some((self.first_rank()?, text));
-        }
-        self.early_output.push(stream, text);
-        None
-    }
-
-    /// Adds the end of what its starter has printed: if the child has not arrived, and nothing else
-    /// explains that; and if it has arrived and was lost.
-    pub(super) fn add_evidence(&mut self, printed: &[u8]) {
-        let cause = self.end.as_ref().map(|end| &end.cause);
-        let is_silent = self.arrival == Arrival::Awaited && self.tail.is_empty();
-        let explains = match cause {
-            Some(Cause::StarterExited(_) | Cause::TimedOut | Cause::NotScheduled) => is_silent,
-            Some(Cause::Closed | Cause::Exited(_) | Cause::HeartbeatLost) => {
-                self.arrival == Arrival::Arrived && !printed.is_empty()
-            }
-            _ => false,
-        };
-        if explains {
-            printed.clone_into(&mut self.tail);
-        }
-    }
-
-    pub(super) fn take_early_output(&mut self) -> Vec<(Stream, Vec<u8>)> {
-        self.early_output.take()
-    }
-
-    /// The link delivers nothing more.
-    pub(super) fn close(&mut self) {
-        self.open = false;
-    }
-
-    /// The process has exited.
-    pub(super) fn on_exit(&mut self, exit: Exit) {
-        self.exit = Some(exit);
-    }
-
-    /// The exit of the process is not awaited.
-    pub(super) fn forgo_exit(&mut self) {
-        self.exit.get_or_insert(Exit::Unknown);
-    }
-
-    /// Begins to end; returns false if it does so already.
-    pub(super) fn end(&mut self, cause: Cause) -> bool {
-        let begins = self.end.is_none();
-        self.end.get_or_insert(ChildEnd { cause, forced: false });
-        begins
-    }
-
-    /// Records that this node kills the process; returns false if it has done so already, or if the
-    /// child does not end.
-    pub(super) fn force(&mut self) -> bool {
-        self.end.as_mut().is_some_and(|end| !std::mem::replace(&mut end.forced, true))
-    }
-
-    /// Whether this node has killed the process.
-    pub(super) fn was_forced(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| end.forced)
-    }
-
-    /// The launch timing, relative to the time since which the launcher has been up.
-    pub(super) fn timing(&self, launcher: Option<HostIndex>, since: Instant) -> LaunchTiming {
-        let hello = self.up().map(|up| up.greeted().since(self.started));
-        LaunchTiming { launcher, started: self.started.since(since), hello, joined: None }
-    }
-
-    /// The failure, once the child is gone.
-    ///
-    /// `exit_from_host` tells whether hosts report the exit statuses of their programs themselves.
-    pub(super) fn failure(&self, timing: LaunchTiming, exit_from_host: bool, now: Instant) -> Failure {
-        let elapsed = now.since(self.started);
-        if let Some(verdict) = self.up().and_then(UpState::reported_failure) {
-            return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, timing, ..verdict.clone() };
-        }
-        // The exit of a process that this node has not started may never be reported.
-        let exit = self.exit.filter(|exit| !self.is_of_bulk_start() || *exit != Exit::Unknown);
-        let cause = match (&self.end, exit) {
-            // The starter has reported how it ended, and its link was not closed.
-            (Some(ChildEnd { cause: Cause::TimedOut, .. }), Some(exit)) if self.is_of_bulk_start() => {
-                Cause::Exited(exit)
-            }
-            // A status says more than the end of the link, unless this node has killed the process.
-            (Some(ChildEnd { cause: Cause::Closed | Cause::Protocol(_), forced: false }), Some(exit)) => {
-                Cause::Exited(exit)
-            }
-            // One that was killed too late has a code, and one that was killed has none.
-            (Some(ChildEnd { cause: Cause::Closed, forced: true }), Some(exit @ Exit::Code(_))) => {
-                Cause::Exited(exit)
-            }
-            (Some(end), _) => end.cause.clone(),
-            (None, _) => Cause::Closed,
-        };
-        let tail = String::from_utf8_lossy(&self.tail).into_owned();
-        let member = if self.is_leader() { None } else { self.rank() };
-        let exit_from_host = exit_from_host && member.is_none();
-        Failure { member, phase: self.phase(), cause, exit, exit_from_host, tail, elapsed, timing }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the front end knows of a launch, and what it decides from that.
 //!
-//! Each report of a child is recorded; then the table of hosts decides the next step:
+//! Each report of a child is [recorded](reports); then the table of hosts decides the next step:
 //!
 //! | stage | hosts | time | next step |
 //! |---|---|---|---|
@@ -12,22 +12,6 @@
 //! | stopped | some are open | after twice `kill_grace` | they fail: a row above follows |
 //! | up | | all members have ended, detached or are lost | `Done`, once |
 //! | any | else | | `Wait` |
-//!
-//! What a report changes, and the notice that follows:
-//!
-//! | report | changes | notice |
-//! |---|---|---|
-//! | `Joined`, of a session that is up or was given up | nothing | |
-//! | `Joined` | table, settle time, times of the launch | |
-//! | `Failed` | table, times, link; a [spare](Spares) may take the place | |
-//! | `Failed` of a host that had joined, in a session that is up | its members are gone | `Lost` |
-//! | the same, after all its members had left | table, times, link | |
-//! | `Relaunch` | table, link; if the session is up, see [`LateLosses`] | |
-//! | `Exited`, `Detached` | the member is gone | the same |
-//! | `Link` | link | |
-//! | `InProgram` | engine | |
-//! | `InputTaken` | | the same |
-//! | `NoDependents`, `NotDirect`, `CannotLaunch`, `HandBack`, `Listening`, `Dropped` | nothing: handled by the node | |
 
 mod engines;
 mod fates;
@@ -35,6 +19,7 @@ mod host_links;
 mod late_losses;
 mod launchers;
 mod live_members;
+mod reports;
 mod settle_timer;
 mod spares;
 #[cfg(test)]
@@ -43,7 +28,6 @@ mod tests;
 use std::time::Duration;
 
 use libi_core::cost::Cost;
-use libi_core::dist::layout::Block;
 use libi_core::ids::HostIndex;
 use libi_core::plan::late::Attempt;
 use libi_core::plan::{Shape, Strategy};
@@ -53,14 +37,14 @@ use libi_core::time::Instant;
 use self::engines::HostEngines;
 pub(super) use self::fates::Fates;
 use self::host_links::HostLinks;
-use self::late_losses::{LateLoss, LateLosses};
+use self::late_losses::LateLosses;
 use self::launchers::Launchers;
 use self::live_members::LiveMembers;
 use self::settle_timer::SettleTimer;
 use self::spares::Spares;
-use super::contract::{LaunchPlan, Notice};
+use super::contract::LaunchPlan;
 use super::host_table::{HostState, HostTable, LaunchDecision, Replacement};
-use super::message::{ChildMessage, HostSpec, Rules, Spare};
+use super::message::{HostSpec, Rules, Spare};
 use super::session_stage::SessionStage;
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, LaunchTiming, Phase};
@@ -168,87 +152,6 @@ impl FrontEndState {
         self.queued
     }
 
-    /// Records a report, or what a spare makes of it (`instead`); returns the notices that follow.
-    /// `blocks` tells the ranks of a host.
-    pub(super) fn record<'a>(
-        &mut self,
-        report: &ChildMessage,
-        instead: Option<ChildMessage>,
-        blocks: impl Fn(HostIndex) -> &'a [Block],
-        stage: SessionStage,
-        now: Instant,
-    ) -> Vec<Notice> {
-        let mut notices = Vec::new();
-        // The session is up without a host that joins now, or was given up: the host is ended.
-        if !stage.is_before_up() && matches!(report, ChildMessage::Joined(..)) {
-            return notices;
-        }
-        self.links.note(report);
-        self.engines.note(report);
-        match report {
-            ChildMessage::Exited(rank, exit) => {
-                self.members.remove(*rank);
-                notices.push(Notice::Exited(*rank, *exit));
-            }
-            ChildMessage::InputTaken(bytes) => notices.push(Notice::InputTaken(*bytes)),
-            ChildMessage::Detached(rank) => {
-                self.members.remove(*rank);
-                notices.push(Notice::Detached(*rank));
-            }
-            ChildMessage::Joined(host, _, timing) => {
-                self.settle.joined(*host, timing);
-                self.note_timing(*host, timing);
-            }
-            ChildMessage::Failed(host, _, Failure { timing, .. }) => self.note_timing(*host, timing),
-            ChildMessage::Relaunch(..)
-            | ChildMessage::Link(..)
-            | ChildMessage::InProgram(_)
-            | ChildMessage::NoDependents
-            | ChildMessage::NotDirect
-            | ChildMessage::CannotLaunch(..)
-            | ChildMessage::HandBack(..)
-            | ChildMessage::Listening(_)
-            | ChildMessage::Staged(_)
-            | ChildMessage::Dropped(..)
-            | ChildMessage::HoldsOutput(_)
-            | ChildMessage::CommandEnded(..) => {}
-        }
-        let instead = match self.late_losses.resolve(report, stage, now.since(self.began)) {
-            LateLoss::Unaffected => instead,
-            LateLoss::Pending => return notices,
-            LateLoss::Resolved(verdict) => {
-                if let ChildMessage::Failed(host, _, Failure { cause: Cause::Exited(exit), .. }) = &verdict
-                    && self.engines.is_in_program(*host)
-                    && let Some(leader) = blocks(*host).first().map(|block| block.first)
-                {
-                    self.members.remove(leader);
-                    notices.push(Notice::Exited(leader, *exit));
-                }
-                Some(verdict)
-            }
-        };
-        let explained = self.explain(instead.as_ref().unwrap_or(report), stage);
-        let report = explained.as_ref().or(instead.as_ref()).unwrap_or(report);
-        let was_lost = self.table.note(report);
-        if let ChildMessage::Failed(host, _, failure) = report
-            && was_lost
-            && stage.is_up()
-        {
-            let blocks = blocks(*host);
-            // A host whose members had all left before is not lost.
-            if self.members.any_left(blocks) {
-                self.members.remove_host(blocks);
-                let mut failure = failure.clone();
-                if matches!(failure.cause, Cause::LauncherLost(_)) {
-                    // The reporting node may not have known that the host was up.
-                    failure.phase = Phase::Joined;
-                }
-                notices.push(Notice::Lost(*host, failure));
-            }
-        }
-        notices
-    }
-
     /// The next step, by the table at the head of this file.
     pub(super) fn next_step(
         &mut self,
@@ -323,28 +226,9 @@ impl FrontEndState {
         self.spares.take(host, name, failure)
     }
 
-    /// The report of a host that was given up before the session was up, with the reason, if that
-    /// lies elsewhere.
-    fn explain(&self, report: &ChildMessage, stage: SessionStage) -> Option<ChildMessage> {
-        let ChildMessage::Failed(host, attempt, failure) = report else { return None };
-        let is_open = failure.cause == Cause::Cancelled && failure.phase == Phase::Waiting;
-        let explains = is_open && self.has_stopped() && stage.is_before_up();
-        let cause = explains.then(|| self.table.why_given_up(true))?;
-        Some(ChildMessage::Failed(*host, *attempt, Failure { cause, ..failure.clone() }))
-    }
-
     /// Whether launching has stopped because too many hosts have failed.
     fn has_stopped(&self) -> bool {
         matches!(self.concluding, Some((Cause::Cancelled, _)))
-    }
-
-    /// Records the times of a launch. Times with a hello are not replaced by times without one.
-    fn note_timing(&mut self, host: HostIndex, timing: &LaunchTiming) {
-        if let Some(known) = self.timings.get_mut(host.0 as usize)
-            && (timing.hello.is_some() || known.hello.is_none())
-        {
-            *known = *timing;
-        }
     }
 
     /// Whether a host was given up, or was lost after the session was up.

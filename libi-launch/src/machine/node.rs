@@ -1,5 +1,6 @@
 //! A node: dispatches events, and keeps the state that its parts share. See [`machine`](super).
 
+mod after_event;
 mod child_end;
 mod children;
 mod commands;
@@ -49,9 +50,6 @@ use super::start_table::StartTable;
 use crate::backend::{Backend, LaunchMethod};
 use crate::failure::Cause;
 use crate::options::LaunchOptions;
-
-/// How many reports fit into one message within the limit of message sizes.
-const REPORTS_PER_MESSAGE: usize = 200;
 
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a process has one")]
@@ -214,42 +212,6 @@ impl Node {
         out.push(Effect::Send(link, Preamble { versions: PROTOCOL }.encode().to_vec()));
     }
 
-    /// Runs after every event: launches, decisions, reports, the next wake-up.
-    fn after_event(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        self.expire(now, out);
-        self.expire_commands(now, out);
-        self.send_heartbeats(now, out);
-        if let Role::FrontEnd(front) = &mut self.role {
-            front.set_queued(self.starts.is_waiting(), now);
-        }
-        let is_due = self.front_end().is_some_and(|front| {
-            !self.reports.is_empty() || front.deadline(self.stage).is_some_and(|due| due <= now)
-        });
-        if is_due {
-            // The end of the launch is decided before hosts are launched, and output of members is
-            // passed on before their ends.
-            self.relay_output(now, out);
-            self.send_reports(now, out);
-        }
-        self.launcher.clear_wake();
-        if self.stage.is_launching() {
-            self.evaluate_launch_health(now, out);
-            self.launch(now, out);
-        }
-        self.report_no_dependents();
-        self.relay_output(now, out);
-        self.send_reports(now, out);
-        let has_ended = self.children.is_empty() && self.starts.is_empty() && self.commands.have_ended();
-        if has_ended && self.stage.finish() {
-            self.close_commands(now, out);
-            self.remove_staged(out);
-            out.push(Effect::Notify(Notice::Over));
-        }
-        if !self.stage.is_over() {
-            self.request_wake_up(now, out);
-        }
-    }
-
     /// The number of members of the session; 0 before it is known.
     #[must_use]
     pub fn size(&self) -> u32 {
@@ -310,44 +272,6 @@ impl Node {
     #[must_use]
     pub fn options(&self) -> &LaunchOptions {
         &self.options
-    }
-
-    /// Passes reports on to the parent, or to the host table and the user.
-    fn send_reports(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        let reports = std::mem::take(&mut self.reports);
-        match &self.role {
-            Role::Member(_) if self.stage.is_over() => {}
-            Role::Member(_) => {
-                let reports = self.mark_held_output(reports);
-                for part in reports.chunks(REPORTS_PER_MESSAGE) {
-                    Self::send(LinkId::PARENT, Kind::Control, &part, out);
-                }
-            }
-            Role::FrontEnd(_) => {
-                self.decide(&reports, now, out);
-                self.report_staging(&reports, out);
-            }
-        }
-    }
-
-    fn request_wake_up(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        let deadlines = self.children.next_deadline();
-        let own = match &self.role {
-            Role::FrontEnd(front) => front.deadline(self.stage),
-            Role::Member(parent) => parent.deadline(),
-        };
-        let starters = self.starts.next_deadline().into_iter().chain(self.relays.next_deadline()).min();
-        let launches = if self.stage.is_launching() { self.launcher.next_wake() } else { None };
-        let output = self.relay.next_wake(now);
-        let commands = self.commands.next_deadline();
-        let times = [deadlines, starters, commands, Some(self.next_heartbeat), launches, own, output];
-        let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
-            return;
-        };
-        if self.wake_requested.is_none_or(|at| next < at) {
-            self.wake_requested = Some(next);
-            out.push(Effect::WakeAt(next));
-        }
     }
 }
 

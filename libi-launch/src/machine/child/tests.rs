@@ -1,6 +1,8 @@
 //! The states of a child, one by one; and children for the tests of other parts.
 
 use super::*;
+use crate::failure::LaunchTiming;
+use crate::machine::output_piece::Stream;
 use crate::machine::output_relay::WINDOW;
 
 /// A child in this role, just started.

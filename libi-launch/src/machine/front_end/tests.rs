@@ -1,8 +1,11 @@
+use libi_core::dist::layout::Block;
 use libi_core::ids::Rank;
 
 use super::*;
 use crate::failure::Exit;
+use crate::machine::contract::Notice;
 use crate::machine::host_table::Policy;
+use crate::machine::message::ChildMessage;
 use crate::options::LaunchOptions;
 
 const RULES: fn() -> Rules = Rules::default;
