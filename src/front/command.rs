@@ -1,8 +1,10 @@
 //! Commands: programs that run on hosts of a session that is up, without a further launch.
 
+mod report;
+mod statuses;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fmt;
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,9 +13,10 @@ use std::time::Duration;
 use libi_core::dist;
 use libi_core::hosts::{HostList, HostListError, HostRef};
 use libi_core::ids::HostIndex;
-use libi_launch::failure::Exit;
 use libi_launch::machine::{CommandId, CommandOutcome, CommandRequest, Event as Input};
 
+pub use self::report::{CommandReport, ProcessOutcome, ProcessReport};
+pub(super) use self::statuses::CommandStatuses;
 use super::Error;
 use super::distribution::{Distribution, DistributionError};
 use super::program::program;
@@ -116,104 +119,6 @@ impl From<dist::Distribution> for Command {
     }
 }
 
-/// How a process of a command ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ProcessOutcome {
-    /// It has exited.
-    Exited(Exit),
-    /// It could not be started, for this reason.
-    NotStarted(String),
-    /// Its host was lost, for this reason, or the session has ended. How the process ended is not
-    /// known.
-    Lost(String),
-    /// It had not ended when the [time](Command::timeout) of the command was over, or its output had
-    /// not been taken. It was killed.
-    TimedOut,
-}
-
-impl ProcessOutcome {
-    /// Whether the process has exited with 0.
-    #[must_use]
-    pub fn is_success(&self) -> bool {
-        *self == Self::Exited(Exit::Code(0))
-    }
-}
-
-impl fmt::Display for ProcessOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exited(exit) => exit.fmt(f),
-            Self::NotStarted(why) => write!(f, "could not be started: {why}"),
-            Self::Lost(why) => write!(f, "is lost: {why}"),
-            Self::TimedOut => f.write_str("had not ended in time, and was killed"),
-        }
-    }
-}
-
-/// How a process of a command ended, and where it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ProcessReport {
-    /// The host.
-    pub host: HostIndex,
-    /// Its name.
-    pub host_name: String,
-    /// The number of the process among those of the command on its host.
-    pub index: u32,
-    /// How it ended.
-    pub outcome: ProcessOutcome,
-}
-
-/// How a command ended. Its [`Display`](fmt::Display) text has one line for each process that has not
-/// exited with 0.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CommandReport {
-    processes: Vec<ProcessReport>,
-}
-
-impl CommandReport {
-    /// The processes, in the order of the hosts of the session.
-    #[must_use]
-    pub fn processes(&self) -> &[ProcessReport] {
-        &self.processes
-    }
-
-    /// Whether all processes have exited with 0.
-    #[must_use]
-    pub fn is_success(&self) -> bool {
-        self.processes.iter().all(|process| process.outcome.is_success())
-    }
-
-    /// The names of the hosts with a process that had not ended in time, each once.
-    #[must_use]
-    pub fn late_hosts(&self) -> Vec<&str> {
-        self.hosts_with(|outcome| *outcome == ProcessOutcome::TimedOut)
-    }
-
-    /// The names of the hosts that were lost while the command ran, or before, each once.
-    #[must_use]
-    pub fn lost_hosts(&self) -> Vec<&str> {
-        self.hosts_with(|outcome| matches!(outcome, ProcessOutcome::Lost(_)))
-    }
-
-    fn hosts_with(&self, which: impl Fn(&ProcessOutcome) -> bool) -> Vec<&str> {
-        let processes = self.processes.iter().filter(|process| which(&process.outcome));
-        let mut names: Vec<_> = processes.map(|process| process.host_name.as_str()).collect();
-        names.dedup();
-        names
-    }
-}
-
-impl fmt::Display for CommandReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for process in self.processes.iter().filter(|process| !process.outcome.is_success()) {
-            writeln!(f, "{}: process {} {}", process.host_name, process.index, process.outcome)?;
-        }
-        Ok(())
-    }
-}
-
 /// A command that [`Session::spawn`] has started. Dropping it does not end the command.
 pub struct Spawned {
     runtime: Arc<FrontRuntime>,
@@ -280,70 +185,6 @@ impl Drop for Spawned {
     fn drop(&mut self) {
         let forget = |status: &mut SessionStatus| status.commands.forget(self.id);
         self.runtime.with(|state| state.sessions.get_mut(&self.session).map(forget));
-    }
-}
-
-/// The commands of a session whose handles exist, or that are running.
-#[derive(Default)]
-pub(super) struct CommandStatuses {
-    last: u64,
-    known: BTreeMap<CommandId, CommandStatus>,
-}
-
-/// What is known of a command.
-#[derive(Default)]
-struct CommandStatus {
-    outcomes: BTreeMap<(HostIndex, u32), (String, ProcessOutcome)>,
-    is_done: bool,
-    /// Its handle was dropped.
-    is_forgotten: bool,
-}
-
-impl CommandStatuses {
-    fn add(&mut self) -> CommandId {
-        self.last += 1;
-        let id = CommandId(self.last);
-        self.known.insert(id, CommandStatus::default());
-        id
-    }
-
-    /// A process has ended.
-    pub(super) fn ended(
-        &mut self,
-        id: CommandId,
-        place: (HostIndex, u32),
-        name: &str,
-        outcome: &ProcessOutcome,
-    ) {
-        if let Some(status) = self.known.get_mut(&id).filter(|status| !status.is_forgotten) {
-            status.outcomes.insert(place, (name.to_owned(), outcome.clone()));
-        }
-    }
-
-    /// All processes of a command have ended.
-    pub(super) fn done(&mut self, id: CommandId) {
-        let Some(status) = self.known.get_mut(&id) else { return };
-        status.is_done = true;
-        if status.is_forgotten {
-            self.known.remove(&id);
-        }
-    }
-
-    fn forget(&mut self, id: CommandId) {
-        let Some(status) = self.known.get_mut(&id) else { return };
-        status.is_forgotten = true;
-        if status.is_done {
-            self.known.remove(&id);
-        }
-    }
-
-    /// How a command ended, if it has.
-    fn report(&self, id: CommandId) -> Option<CommandReport> {
-        let status = self.known.get(&id).filter(|status| status.is_done)?;
-        let report = |(&(host, index), (name, outcome)): (&(HostIndex, u32), &(String, ProcessOutcome))| {
-            ProcessReport { host, host_name: name.clone(), index, outcome: outcome.clone() }
-        };
-        Some(CommandReport { processes: status.outcomes.iter().map(report).collect() })
     }
 }
 
@@ -428,46 +269,5 @@ impl Session {
     #[must_use]
     pub fn host_name(&self, host: HostIndex) -> String {
         self.status(|status| status.host_name(host)).unwrap_or_default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HOST: HostIndex = HostIndex(3);
-
-    #[test]
-    fn a_report_names_late_and_lost_hosts_once() {
-        let mut statuses = CommandStatuses::default();
-        let id = statuses.add();
-        for (index, outcome) in [(0, ProcessOutcome::TimedOut), (1, ProcessOutcome::TimedOut)] {
-            statuses.ended(id, (HOST, index), "n3", &outcome);
-        }
-        statuses.ended(id, (HostIndex(1), 0), "n1", &ProcessOutcome::Lost("it is gone".to_owned()));
-        statuses.ended(id, (HostIndex(0), 0), "n0", &ProcessOutcome::Exited(Exit::Code(0)));
-        assert_eq!(statuses.report(id), None);
-        statuses.done(id);
-        let report = statuses.report(id).unwrap();
-        assert_eq!((report.late_hosts(), report.lost_hosts()), (vec!["n3"], vec!["n1"]));
-        assert!(!report.is_success());
-        let text = "n1: process 0 is lost: it is gone\n\
-                    n3: process 0 had not ended in time, and was killed\n\
-                    n3: process 1 had not ended in time, and was killed\n";
-        assert_eq!(report.to_string(), text);
-    }
-
-    #[test]
-    fn a_command_without_a_handle_is_forgotten_when_it_is_done() {
-        let mut statuses = CommandStatuses::default();
-        let (first, second) = (statuses.add(), statuses.add());
-        statuses.forget(first);
-        statuses.ended(first, (HOST, 0), "n3", &ProcessOutcome::TimedOut);
-        assert!(statuses.known[&first].outcomes.is_empty());
-        statuses.done(first);
-        statuses.done(second);
-        statuses.forget(second);
-        assert!(statuses.known.is_empty());
-        assert!(statuses.add() > second);
     }
 }

@@ -1,42 +1,38 @@
 //! Starts the processes of a node, as their launch methods describe.
 
+mod environment;
+mod spawn;
+
 use std::fmt::Display;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
-use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::hosts::{HostList, HostRef};
 use libi_core::ids::{HostIndex, Rank};
-use libi_launch::backend::{Channel, HOST_ENV, LINK_ENV, LINK_FD, LaunchMethod, Local, SpawnSpec};
-use libi_launch::delivery::{DIRECTORY_ENV, Delivery};
+use libi_launch::backend::{Channel, LaunchMethod, Local, SpawnSpec};
+use libi_launch::delivery::Delivery;
 use libi_launch::exit_trailer::{ExitTrailer, TrailerTag};
 use libi_launch::machine::{
     Event, HostSpec, LinkId, Node, Program, StartId, StartRequest, Stream as StdStream,
 };
-use libi_launch::options::{AGENT_ENV, APART_ENV};
-use libi_launch::process::{Child, Environment, FdSource, LONG_FD_TABLE, Signal, Start, StartError};
-use libi_launch::quote::DEATH_SIGNAL_ENV;
+use libi_launch::options::APART_ENV;
+use libi_launch::process::{Child, Environment, Signal, Start, StartError};
 
+pub(crate) use self::environment::{inherited, inherited_by_members};
+use self::environment::{replaced_variables, variable, with_names};
+pub(super) use self::spawn::{Inherited, spawn};
+use super::SessionIo;
 use super::input::Input;
-use super::{Ends, SessionIo};
 use crate::engine::Turn;
 use crate::engine::agent_delivery::AgentDelivery;
 use crate::engine::fd_budget::{FDS_PER_START, original_limit, with_limit};
 use crate::engine::link_io::LinkIo;
 use crate::engine::stream::Stream;
-use crate::engine::stream_ids::StreamIds;
-use crate::engine::sys::duplicate_from;
-
-/// From this many started processes on, their descriptors are moved to high numbers.
-const MOVE_UP_FROM: usize = 64;
 
 /// Values of [`APART_ENV`] for a process whose link is in its standard streams or at a rendezvous,
 /// without and with standard input of the session. A process whose link is a socket gets the
-/// [identities](StreamIds) of the streams that lead to its launcher.
+/// [identities](crate::engine::stream_ids::StreamIds) of the streams that lead to its launcher.
 const APART: &str = "all";
 const APART_WITH_INPUT: &str = "all+input";
 
@@ -274,180 +270,10 @@ pub(super) fn spawn_spec(
     Ok(spec)
 }
 
-/// What a process gets from the one that starts it.
-pub(super) struct Inherited<'a> {
-    pub(super) environment: &'a Environment,
-    /// The standard input of a process whose channel is a socket; by default it is empty.
-    pub(super) stdin: Option<&'a OwnedFd>,
-    /// The death signal is bound to the starting thread. A thread that may end before this process
-    /// must not kill its children.
-    pub(super) death_signal: Option<Signal>,
-    /// Whether its group ends when this process is killed.
-    pub(super) guarded: bool,
-    /// The soft limit of open files, if it differs from that of this process.
-    pub(super) open_files: Option<u64>,
-}
-
-/// Starts a process. `open` is the number of links of the node.
-pub(super) fn spawn(
-    spec: SpawnSpec,
-    inherited: &Inherited<'_>,
-    open: usize,
-) -> Result<Started, StartFailure> {
-    let failed_to_make = |what: &'static str| {
-        move |error: io::Error| {
-            StartFailure::by_system(format_args!("cannot make a {what}: {error}"), error.raw_os_error())
-        }
-    };
-    let (stderr, its_stderr) = pipe(open).map_err(failed_to_make("pipe"))?;
-    let mut start = Start::new(spec.program, inherited.environment.clone().with(spec.env));
-    let (first, trailer) = (spec.initial_input, spec.trailer);
-    let is_apart = |value: &str| {
-        let is_this = |name: &EnvVar| name.name().as_bytes() == APART_ENV.as_bytes();
-        start.env.variables().iter().any(|it| is_this(it) && it.value().as_bytes() == value.as_bytes())
-    };
-    let takes_input = is_apart(APART_WITH_INPUT);
-    let tells_streams = takes_input || is_apart(APART);
-    start.args = spec.args;
-    start.cwd = spec.cwd;
-    start.open_files = inherited.open_files;
-    start.parent_death_signal = inherited.death_signal;
-    start.guarded = inherited.guarded;
-    start.fds.insert(2, FdSource::File(its_stderr.as_fd()));
-    let mut ids = StreamIds::default();
-    ids.add(2, its_stderr.as_fd());
-    let mut print_pipes = vec![(StdStream::Err, stderr)];
-    match spec.channel {
-        Channel::Socket => {
-            let (ours, theirs) = UnixStream::pair().map_err(failed_to_make("socket pair"))?;
-            let (stdout, its_stdout) = pipe(open).map_err(failed_to_make("pipe"))?;
-            start.fds.insert(1, FdSource::File(its_stdout.as_fd()));
-            start.fds.insert(LINK_FD, FdSource::File(theirs.as_fd()));
-            if let Some(stdin) = inherited.stdin {
-                start.fds.insert(0, FdSource::File(stdin.as_fd()));
-            }
-            let null = File::open("/dev/null").ok().filter(|_| takes_input);
-            ids.add(1, its_stdout.as_fd());
-            null.iter().for_each(|null| ids.add(0, null.as_fd()));
-            if tells_streams {
-                let told = variable(APART_ENV.as_bytes(), ids.to_string().as_bytes());
-                start.env = start.env.with(told);
-            }
-            let child = start.start()?;
-            print_pipes.push((StdStream::Out, stdout));
-            let input = Stream::ours(move_up(ours.into(), open), true);
-            Ok(Started { child, input: Some(input), output: None, print_pipes, first, trailer })
-        }
-        Channel::None => {
-            let (stdout, its_stdout) = pipe(open).map_err(failed_to_make("pipe"))?;
-            start.fds.insert(1, FdSource::File(its_stdout.as_fd()));
-            let child = start.start()?;
-            print_pipes.push((StdStream::Out, stdout));
-            Ok(Started { child, input: None, output: None, print_pipes, first, trailer })
-        }
-        Channel::Streams | Channel::Rendezvous => {
-            let (its_stdin, stdin) = io::pipe().map_err(failed_to_make("pipe"))?;
-            let (stdout, its_stdout) = pipe(open).map_err(failed_to_make("pipe"))?;
-            start.fds.insert(0, FdSource::File(its_stdin.as_fd()));
-            start.fds.insert(1, FdSource::File(its_stdout.as_fd()));
-            let child = start.start()?;
-            let input = if spec.channel == Channel::Streams {
-                Some(stdout)
-            } else {
-                print_pipes.push((StdStream::Out, stdout));
-                None
-            };
-            Ok(Started {
-                child,
-                input,
-                output: Some(Stream::ours(move_up(stdin.into(), open), false)),
-                print_pipes,
-                first,
-                trailer,
-            })
-        }
-    }
-}
-
 /// Whether the list has an entry with the same name, user and port as this host.
 fn is_listed(hosts: &HostList, task: &HostSpec) -> bool {
     let same = |host: HostRef<'_>| {
         (host.name, host.user, host.port) == (&task.name, task.user.as_deref(), task.port)
     };
     hosts.iter().any(same)
-}
-
-/// A pipe for a process to write to.
-fn pipe(open: usize) -> io::Result<Ends> {
-    let (ours, theirs) = io::pipe()?;
-    Ok((Stream::ours(move_up(ours.into(), open), false), theirs.into()))
-}
-
-/// Moves a descriptor away from the low numbers: each new process copies the low part of the table.
-fn move_up(fd: OwnedFd, open: usize) -> OwnedFd {
-    if open < MOVE_UP_FROM {
-        return fd;
-    }
-    // It may stay where it is if no number is free.
-    duplicate_from(fd.as_raw_fd(), LONG_FD_TABLE.into()).unwrap_or(fd)
-}
-
-/// Names the variables of a leader's own distribution, separated by `=`. The processes it starts
-/// may belong to other distributions. Set only if distributions differ in their variables.
-const OWN_NAMES_ENV: &str = "LIBI_OWN";
-/// Prefix of variables with the values that a leader's distribution has replaced.
-const REPLACED_PREFIX: &str = "LIBI_BEFORE_";
-
-/// The variables of a leader, with the list of their names if distributions differ.
-fn with_names(variables: &[EnvVar], node: &Node) -> Vec<EnvVar> {
-    let mut all = variables.to_vec();
-    if node.programs().iter().any(|other| other.env != variables) {
-        let names: Vec<_> = variables.iter().map(|variable| variable.name().as_bytes()).collect();
-        all.extend(variable(OWN_NAMES_ENV.as_bytes(), &names.join(&b'=')));
-    }
-    all
-}
-
-/// The values that the named variables have in this environment, which the distribution replaces.
-fn replaced_variables(variables: &[EnvVar], environment: &Environment) -> Vec<EnvVar> {
-    let own = variables.iter().find(|variable| variable.name().as_bytes() == OWN_NAMES_ENV.as_bytes());
-    let names = own.map(|own| own.value().as_bytes()).unwrap_or_default();
-    let before = names.split(|byte| *byte == b'=').filter_map(|name| {
-        variable(&[REPLACED_PREFIX.as_bytes(), name].concat(), environment.value(name)?.as_bytes())
-    });
-    before.collect()
-}
-
-fn variable(name: &[u8], value: &[u8]) -> Option<EnvVar> {
-    EnvVar::new(OsBytes::new(name).ok()?, OsBytes::new(value).ok()?).ok()
-}
-
-/// The environment of this process, without what was meant for this process alone.
-pub(crate) fn inherited() -> Environment {
-    let all = Environment::inherited();
-    let meant = |variable: &&EnvVar| {
-        let name = variable.name().as_bytes();
-        ![LINK_ENV, HOST_ENV, DEATH_SIGNAL_ENV, OWN_NAMES_ENV, AGENT_ENV, APART_ENV, DIRECTORY_ENV]
-            .map(str::as_bytes)
-            .contains(&name)
-            && !name.starts_with(REPLACED_PREFIX.as_bytes())
-    };
-    all.variables().iter().filter(meant).cloned().collect()
-}
-
-/// The environment that this process would have without its distribution. Processes that it starts
-/// for its session get this and the variables of their own distribution.
-pub(crate) fn inherited_by_members() -> Environment {
-    without_distribution(&Environment::inherited(), inherited())
-}
-
-/// Removes from the environment what comes from the distribution, and restores what it replaced.
-fn without_distribution(all: &Environment, inherited: Environment) -> Environment {
-    let names = all.value(OWN_NAMES_ENV.as_bytes()).map(OsBytes::as_bytes).unwrap_or_default();
-    let names = names.split(|byte| *byte == b'=');
-    let rest = names.fold(inherited, Environment::without);
-    rest.with(all.variables().iter().filter_map(|kept| {
-        let name = kept.name().as_bytes().strip_prefix(REPLACED_PREFIX.as_bytes())?;
-        variable(name, kept.value().as_bytes())
-    }))
 }

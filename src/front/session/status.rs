@@ -1,0 +1,202 @@
+//! What a front end knows of a session, and how it puts that into words.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libi_core::dist::layout::Layout;
+use libi_core::ids::{HostIndex, Rank, SessionId};
+use libi_core::ranks::Ranks;
+use libi_core::time::Instant;
+use libi_launch::failure::{Exit, Failure};
+use libi_launch::machine::{Node, WINDOW};
+use libi_launch::options::LaunchOptions;
+
+use super::{LinkCounts, Stage};
+use crate::front::Error;
+use crate::front::choice::BackendReason;
+use crate::front::command::CommandStatuses;
+use crate::front::event::Event;
+use crate::front::log_lines::LoggedHosts;
+use crate::front::output_files::{OutputError, OutputFiles};
+use crate::front::report::LaunchReport;
+use crate::front::wording::plain_cause;
+
+/// What is known of a session.
+pub(in crate::front) struct SessionStatus {
+    layout: Layout,
+    /// Why the launch uses its back-end.
+    pub(in crate::front) reason: BackendReason,
+    began: Option<Instant>,
+    pub(in crate::front) stage: Stage,
+    pub(in crate::front) report: Option<Arc<LaunchReport>>,
+    pub(in crate::front) files: Option<OutputFiles>,
+    /// `Event::Done` is to follow when all output has been taken.
+    pub(in crate::front) done_is_due: bool,
+    /// How many bytes of input may still be sent to the master, if its input is open (credit).
+    pub(in crate::front) input_credit: Option<usize>,
+    /// The numbers of hosts that have joined, have failed, and are pending.
+    pub(in crate::front) progress: (u32, u32, u32),
+    pub(super) links: LinkCounts,
+    /// The state of links, where it is newer than the report.
+    new_links: Option<Vec<Option<bool>>>,
+    /// Members that have ended.
+    pub(super) ended: Ranks,
+    detached: Ranks,
+    /// Hosts that were lost after the session was up, with the cause in words.
+    pub(super) lost_hosts: BTreeMap<HostIndex, String>,
+    /// How the leaders ended that have ended.
+    leader_exits: BTreeMap<HostIndex, Exit>,
+    pub(in crate::front) output_error: Option<OutputError>,
+    pub(in crate::front) logged: LoggedHosts,
+    pub(in crate::front) commands: CommandStatuses,
+    /// Whether agents lead the hosts, and can run commands.
+    has_agents: bool,
+}
+
+impl SessionStatus {
+    pub(in crate::front) fn new(
+        layout: Layout,
+        reason: BackendReason,
+        files: Option<OutputFiles>,
+        options: &LaunchOptions,
+    ) -> Self {
+        let progress = (0, 0, layout.hosts().len() as u32);
+        Self {
+            layout,
+            reason,
+            began: None,
+            stage: Stage::Launching,
+            report: None,
+            files,
+            done_is_due: false,
+            input_credit: options.input.then_some(WINDOW as usize),
+            progress,
+            links: LinkCounts::default(),
+            new_links: None,
+            ended: Ranks::new(),
+            detached: Ranks::new(),
+            lost_hosts: BTreeMap::new(),
+            leader_exits: BTreeMap::new(),
+            output_error: None,
+            logged: LoggedHosts::default(),
+            commands: CommandStatuses::default(),
+            has_agents: options.agent.is_some(),
+        }
+    }
+
+    pub(in crate::front) fn session(&self) -> SessionId {
+        self.layout.session()
+    }
+
+    pub(in crate::front) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(in crate::front) fn begin(&mut self, now: Instant) {
+        self.began = Some(now);
+    }
+
+    pub(in crate::front) fn since(&self, now: Instant) -> Duration {
+        self.began.map_or(Duration::ZERO, |began| now.since(began))
+    }
+
+    /// Notes the state of the links, which may still change after the report was made.
+    pub(in crate::front) fn update_links(&mut self, node: &Node) {
+        let (direct, fell_back) = node.link_counts();
+        let links = LinkCounts { direct, fell_back };
+        if std::mem::replace(&mut self.links, links) != links && self.report.is_some() {
+            self.new_links = Some(node.links().to_vec());
+        }
+    }
+
+    pub(super) fn current_report(&mut self) -> Option<Arc<LaunchReport>> {
+        let report = self.report.as_mut()?;
+        if let Some(links) = self.new_links.take() {
+            Arc::make_mut(report).update_links(&links);
+        }
+        Some(Arc::clone(report))
+    }
+
+    /// The name of a host; if it was replaced, that of the spare.
+    pub(in crate::front) fn host_name(&self, host: HostIndex) -> String {
+        if let Some(host) = self.report.as_ref().and_then(|report| report.hosts().get(host.0 as usize)) {
+            return host.name.clone();
+        }
+        let host = self.layout.hosts().entry(host.0 as usize);
+        host.map(|host| host.name.to_owned()).unwrap_or_default()
+    }
+
+    /// The hosts that have joined, and are not lost.
+    pub(in crate::front) fn live_hosts(&self) -> Vec<HostIndex> {
+        let hosts = self.report.iter().filter(|report| report.is_up()).flat_map(|report| report.hosts());
+        let hosts = (0..).map(HostIndex).zip(hosts).filter(|(_, host)| host.failure.is_none());
+        hosts.map(|(host, _)| host).filter(|host| !self.lost_hosts.contains_key(host)).collect()
+    }
+
+    /// Whether commands can be run in the session.
+    pub(in crate::front) fn check_spawns(&self) -> Result<(), Error> {
+        match self.stage {
+            _ if !self.has_agents => Err(Error::NoAgents),
+            Stage::Launching => Err(Error::NotUp),
+            Stage::Up | Stage::Done => Ok(()),
+            Stage::GivenUp | Stage::Over => Err(Error::Closed),
+        }
+    }
+
+    /// Notes that a member has ended.
+    pub(in crate::front) fn exited(&mut self, rank: Rank, exit: Exit) -> Event {
+        self.ended.add(rank);
+        let host = self.layout.host_of(rank);
+        if let Some(host) = host.filter(|host| self.layout.leader(*host) == Some(rank)) {
+            self.leader_exits.insert(host, exit);
+        }
+        let host_name = host.map(|host| self.host_name(host)).unwrap_or_default();
+        Event::Exited { session: self.session(), rank, host_name, exit }
+    }
+
+    /// Notes that a member has detached.
+    pub(in crate::front) fn detached(&mut self, rank: Rank) -> Event {
+        self.detached.add(rank);
+        Event::Detached { session: self.session(), rank }
+    }
+
+    /// Notes that a host is lost.
+    pub(in crate::front) fn host_lost(&mut self, host: HostIndex, failure: Failure) -> Event {
+        let reason = match self.leader_exits.get(&host) {
+            Some(exit) => format!("its first member {exit}"),
+            None => self.cause(&failure),
+        };
+        self.lost_hosts.insert(host, reason.clone());
+        let (session, name) = (self.session(), self.host_name(host));
+        Event::Lost { session, host, name, ranks: self.lost_on(host), failure, reason }
+    }
+
+    /// The cause of a failure, with the names of other hosts.
+    pub(in crate::front) fn cause(&self, failure: &Failure) -> String {
+        plain_cause(failure, |launcher| self.described(launcher))
+    }
+
+    /// How the members of the session ended, in one line.
+    pub(in crate::front) fn summary(&self) -> String {
+        let lost: usize = self.lost_hosts.keys().map(|host| self.lost_on(*host).len()).sum();
+        let (session, ended, detached) = (self.session(), self.ended.len(), self.detached.len());
+        format!("{session} is done: {ended} members ended, {detached} detached, {lost} lost")
+    }
+
+    /// A host that has ended or is lost, and how.
+    fn described(&self, host: HostIndex) -> String {
+        let name = self.host_name(host);
+        match (self.leader_exits.get(&host), self.lost_hosts.get(&host)) {
+            (Some(exit), _) => format!("{name}, whose first member {exit}"),
+            (None, Some(reason)) => format!("{name}: {reason}"),
+            (None, None) => name,
+        }
+    }
+
+    /// The members of a lost host that had neither ended nor detached.
+    pub(super) fn lost_on(&self, host: HostIndex) -> Ranks {
+        let ranks = self.layout.blocks(host).iter().flat_map(|block| block.ranks());
+        ranks.filter(|rank| !self.ended.contains(*rank) && !self.detached.contains(*rank)).collect()
+    }
+}
