@@ -17,23 +17,25 @@
 #![allow(unsafe_code, reason = "the baselines are calls to the operating system")]
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+mod by_hand;
+mod memory;
+
 use std::cell::Cell;
 use std::ffi::CString;
 use std::fs;
 use std::path::PathBuf;
-use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use libi::{
-    Backend, Distribution, Event, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Member, OsBytes, Output,
-    Shell,
+    Backend, Distribution, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Member, OsBytes, Output, Shell,
 };
 use libi_core::cost::Cost;
 use libi_testkit::programs;
 use libi_trace::Prediction;
+
+use self::by_hand::by_hand;
+use self::memory::{kib, memory};
 
 const SEQ: Duration = Duration::from_millis(7);
 const REM: Duration = Duration::from_millis(172);
@@ -232,51 +234,6 @@ fn shell(rounds: usize) {
     take_turns(rounds, &mut ways);
 }
 
-fn memory(_: usize) {
-    println!("\nmemory, 1,000 members on this machine");
-    for hosts in ["host:1000", "host[000-999]"] {
-        let (heap, resident) = (HEAP.load(Relaxed), kib("VmRSS:"));
-        let front_end = FrontEnd::new().unwrap();
-        let options = options().output(Output::Events);
-        let sessions = front_end.launch_all(&[distribution(hosts, MEMORY)], &options).unwrap();
-        let (heap, peak) = (HEAP.load(Relaxed).wrapping_sub(heap), PEAK.load(Relaxed).wrapping_sub(heap));
-        println!("{hosts}");
-        println!(
-            "  front end, a member: heap {:.0} B, peak {:.0} B; resident {:.2} KiB",
-            heap as f64 / 1e3,
-            peak as f64 / 1e3,
-            kib("VmRSS:").saturating_sub(resident) as f64 / 1e3
-        );
-        let mut members: Vec<(u64, u64, u64)> = Vec::new();
-        while let Some(event) = front_end.next_event(TIMEOUT) {
-            match event {
-                Event::Output { bytes, .. } => {
-                    for line in String::from_utf8_lossy(&bytes).lines() {
-                        let mut numbers = line.split(' ').map(|number| number.parse().unwrap());
-                        let mut next = || numbers.next().unwrap();
-                        members.push((next(), next(), next()));
-                    }
-                }
-                Event::Done { .. } => break,
-                _ => {}
-            }
-        }
-        drop(sessions);
-        members.sort_unstable();
-        let leaves = members.partition_point(|(children, _, _)| *children == 0);
-        let line = |what: &str, member: Option<&(u64, u64, u64)>| {
-            if let Some((children, resident, own)) = member {
-                println!(
-                    "  {what} with {children} children: VmRSS {resident} KiB, of which RssAnon {own} KiB"
-                );
-            }
-        };
-        line("the median member", members.get(leaves / 2));
-        line("the busiest member", members.last().filter(|(children, _, _)| *children > 0));
-        PEAK.store(HEAP.load(Relaxed), Relaxed);
-    }
-}
-
 /// Launches the hosts, waits until all members have ended, and returns how long it took until all
 /// had joined.
 fn joined(hosts: &str, options: &LaunchOptions) -> (Duration, Arc<LaunchReport>) {
@@ -332,39 +289,6 @@ impl Drop for Lab {
     }
 }
 
-unsafe extern "C" {
-    static environ: *const *mut libc::c_char;
-}
-
-/// Starts and waits for `count` processes, `at_once` at a time.
-fn by_hand(count: u32, at_once: u32, argv: impl Fn(u32) -> Vec<CString>) -> Duration {
-    let began = Instant::now();
-    for number in 0..count {
-        if number >= at_once {
-            await_one();
-        }
-        let argv = argv(number);
-        let mut words: Vec<_> = argv.iter().map(|word| word.as_ptr().cast_mut()).collect();
-        words.push(ptr::null_mut());
-        let mut pid = 0;
-        // SAFETY: NULL-terminated tables of strings that outlive the call; no thread changes the
-        // environment meanwhile.
-        let error = unsafe {
-            libc::posix_spawn(&raw mut pid, words[0], ptr::null(), ptr::null(), words.as_ptr(), environ)
-        };
-        assert_eq!(error, 0);
-    }
-    (0..at_once.min(count)).for_each(|_| await_one());
-    began.elapsed()
-}
-
-fn await_one() {
-    let mut status = 0;
-    // SAFETY: the status outlives the call; all children of this process are those of `by_hand`.
-    let pid = unsafe { libc::waitpid(-1, &raw mut status, 0) };
-    assert!(pid > 0 && status == 0, "a process by hand has ended with status {status:#x}");
-}
-
 /// Runs all ways in turns, and prints their durations and their ratio to the first.
 fn take_turns(rounds: usize, ways: &mut [(&str, &dyn Fn() -> Duration)]) {
     let mut times = vec![Vec::new(); ways.len()];
@@ -399,41 +323,3 @@ fn ratio(one: Duration, other: Duration) -> f64 {
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
-
-/// A value of `/proc/self/status`, in KiB.
-fn kib(what: &str) -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
-/// Counts allocated bytes.
-struct Counting;
-
-static HEAP: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: passes every call on to the system's allocator unchanged; counting touches none of its
-// memory.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        PEAK.fetch_max(HEAP.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`, which is also the system's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        PEAK.fetch_max(HEAP.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
-        // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        HEAP.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: `at` came from the system, by one of the above.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
