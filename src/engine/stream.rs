@@ -14,7 +14,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
 use nix::sys::stat::{SFlag, fstat};
 use socket2::SockRef;
 
-use super::sys;
+use super::sys::{self, RevocableFd};
 
 /// A writable pipe takes this many bytes at once.
 const ATOMIC: usize = 4096;
@@ -25,7 +25,7 @@ const SEND_FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 /// One end of a link, or of a pipe.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    fd: OwnedFd,
+    fd: RevocableFd,
     socket: bool,
     /// Descriptors received with the last reads, if they are accepted.
     loans: Option<RefCell<Vec<OwnedFd>>>,
@@ -41,12 +41,12 @@ impl Stream {
         if kind != SFlag::S_IFSOCK && kind != SFlag::S_IFIFO {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a pipe nor a socket"));
         }
-        Ok(Self { socket: kind == SFlag::S_IFSOCK, fd, loans: None })
+        Ok(Self { socket: kind == SFlag::S_IFSOCK, fd: fd.into(), loans: None })
     }
 
     /// Wraps a pipe or a socket made by the library.
     pub(crate) fn ours(fd: OwnedFd, socket: bool) -> Self {
-        Self { fd, socket, loans: None }
+        Self { fd: fd.into(), socket, loans: None }
     }
 
     /// The same, and accepts descriptors sent by the other end.
@@ -64,7 +64,7 @@ impl Stream {
     }
 
     pub(crate) fn number(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.fd.as_fd().as_raw_fd()
     }
 
     /// Reads what is available; 0 at the end.
@@ -181,5 +181,22 @@ impl Stream {
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sys::{close_number, duplicate_from};
+
+    #[test]
+    fn a_program_that_closes_the_descriptor_of_a_link_is_not_aborted() {
+        let (end, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        // No other test is given this number.
+        let stream = Stream::ours(duplicate_from(end.as_raw_fd(), 800).unwrap(), true);
+        close_number(stream.number());
+        let error = stream.read(&mut [0]).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+        drop(stream);
     }
 }

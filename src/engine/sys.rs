@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "this is where the operating system is met")]
 
 use std::io::{self, IoSliceMut};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
@@ -192,6 +192,31 @@ pub(crate) fn file_kind(number: RawFd) -> Option<u32> {
     let result = unsafe { libc::fstat(number, found.as_mut_ptr()) };
     // SAFETY: `fstat` has initialised it.
     (result == 0).then(|| unsafe { found.assume_init() }.st_mode & libc::S_IFMT)
+}
+
+/// A descriptor that the program may close against its owner. `OwnedFd` would then abort the process in
+/// builds with checks.
+#[derive(Debug)]
+pub(super) struct RevocableFd(RawFd);
+
+impl From<OwnedFd> for RevocableFd {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd.into_raw_fd())
+    }
+}
+
+impl AsFd for RevocableFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: only dropping this value closes it. If the program does, calls fail with `EBADF`.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
+    }
+}
+
+impl Drop for RevocableFd {
+    fn drop(&mut self) {
+        // SAFETY: passes a number that this value owns; the kernel rejects a closed descriptor.
+        unsafe { libc::close(self.0) };
+    }
 }
 
 /// Closes a descriptor that the caller owns.
