@@ -194,10 +194,11 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     if let Some(wrong) = &world.record.wrong {
         return Err(wrong.clone());
     }
-    let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
+    let up = world.up_at();
     let Some(up) = up else { return Ok(()) };
     let held = scenario.folds.map_or(Duration::ZERO, |folds| folds.longest_held(world));
-    let settled = up + crate::scenario::UP_TIME + Duration::from_secs(8) + held < now;
+    let way = world.way(world.deepest() + 1);
+    let settled = up + crate::scenario::UP_TIME + Duration::from_secs(8) + held + way * 2 < now;
     let all_is_well =
         settled && !scenario.has_faults() && !world.was_cut && !commands::have_printed_much(world);
     for (rank, printed) in &world.record.printed {

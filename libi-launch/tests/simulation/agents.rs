@@ -277,8 +277,7 @@ impl Cluster {
         let is_agent = matches!(process.place, Some(MemberRole::Leader(_))) && self.scenario.agents.is_some();
         let is_ending = now >= Instant::ZERO + self.scenario.ends && process.told_up;
         let is_well = !self.scenario.has_faults() && !self.was_cut && process.alive && !process.frozen;
-        let deepest = self.starts.iter().map(|start| start.depth).max().unwrap_or(0);
-        let ways = (self.scenario.latency + self.scenario.direct_latency) * 4 * (deepest + 1);
+        let ways = (self.scenario.latency + self.scenario.direct_latency) * 4 * (self.deepest() + 1);
         if is_agent && is_ending && is_well && ways < self.scenario.rules.kill_grace {
             self.plain.wrong = Some(format!("an agent had to be killed: {process:?}"));
         }
@@ -344,7 +343,7 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, front: &Node, now: In
     if let Some(wrong) = &world.plain.wrong {
         return Err(wrong.clone());
     }
-    let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
+    let up = world.up_at();
     let Some(up) = up.filter(|_| scenario.has_any_programs()) else { return Ok(()) };
     for (host, known) in (0..).map(HostIndex).zip(front.host_states()) {
         let name = world.starts.iter().rfind(|start| start.host == host).map(|start| &start.name);

@@ -14,7 +14,7 @@ use libi_launch::machine::{HostState, LinkPolicy, Node, Notice, Policy};
 use crate::blocked_launchers;
 use crate::scenario::{Fate, Scenario, Trouble};
 use crate::srun_starts::{HostTrouble, queued};
-use crate::world::{Cluster, MINIMAL_LATENCY, Start};
+use crate::world::{Cluster, Start};
 
 /// The launches of each host, in the order of attempts.
 fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
@@ -22,13 +22,6 @@ fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
     world.starts.iter().for_each(|start| hosts.entry(start.host).or_default().push(start));
     hosts.values_mut().for_each(|starts| starts.sort_by_key(|start| start.attempt));
     hosts
-}
-
-/// The longest time that a message takes between the front end and the launcher of a host, or the
-/// host itself.
-pub(crate) fn way(scenario: &Scenario, start: &Start) -> Duration {
-    let latency = scenario.latency.max(scenario.direct_latency) + MINIMAL_LATENCY;
-    (latency + scenario.behind_pieces()) * (start.depth + 1)
 }
 
 /// The time after the deadline until a launch is late, without the way of the message.
@@ -96,7 +89,8 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
     }
     // Launchers with resources for few launches make deep trees.
     let queued = queued(world, Instant::ZERO + scenario.ends);
-    let heard_by = |start: &Start| Instant::ZERO + scenario.deadline + queued + way(scenario, start) + SLACK;
+    let heard_by =
+        |start: &Start| Instant::ZERO + scenario.deadline + queued + world.way(start.depth + 1) + SLACK;
     let late = world.starts.iter().find(|start| start.at > heard_by(start));
     match late {
         Some(start) if !scenario.has_faults() && scenario.strategy == Strategy::Late => {
@@ -177,7 +171,7 @@ pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Re
             return Err(format!("was waited for although it could not connect: {known:?}"));
         }
     }
-    let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
+    let up = world.up_at();
     let Some(up) = up else { return Ok(()) };
     let leaders = world
         .alive()
@@ -213,7 +207,7 @@ pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Re
 /// A process that is killed when the session is up is reported as ended, if its ancestors live.
 pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> {
     let world = &sim.world;
-    let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
+    let up = world.up_at();
     let Some(up) = up.filter(|_| scenario.freezes.is_empty()) else { return Ok(()) };
     let known_by = |at: Instant| at + scenario.rules.peer_timeout * 3 + scenario.rules.kill_grace * 8;
     for death in world.deaths.iter().filter(|death| death.at > up + Duration::from_secs(5)) {
@@ -382,7 +376,12 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostSt
     let attempt = rules.hello_timeout + rules.join_timeout + rules.kill_grace * 4 + rules.back_off_max;
     let latest = world.starts.last().map_or(Instant::ZERO, |start| start.at);
     let idle = deadline.since(latest);
-    if waited && idle > attempt && !scenario.is_crowded() && scenario.srun.is_none() {
+    // What the front end takes for waiting may have been launched: the news are on their way.
+    if waited
+        && idle > attempt + world.way(world.deepest() + 1)
+        && !scenario.is_crowded()
+        && scenario.srun.is_none()
+    {
         let replaced = front.replaced();
         return Err(format!("hosts have waited, but nothing was launched for {idle:?}; {replaced:?}"));
     }

@@ -40,8 +40,7 @@ impl Folds {
 
     /// How long output may be held on its way.
     pub(crate) fn longest_held(self, world: &Cluster) -> Duration {
-        let deepest = world.starts.iter().map(|start| start.depth).max().unwrap_or(0);
-        self.hold.unwrap_or_default() * (deepest + 2)
+        self.hold.unwrap_or_default() * (world.deepest() + 2)
     }
 }
 

@@ -30,8 +30,9 @@ const FOUND_WITH_BLOCKED_LAUNCHERS: [u64; 1] = [684];
 /// through 700 levels; and failures at a launcher that was in doubt when the session went up; and a
 /// front end without resources that kept all hosts, because one leader could not launch; and a host that
 /// joined when the session was up without it, and counted; and in the checks, a host whose number of
-/// losses was forgotten with the leaders above it.
-const FOUND_WITH_SETTLE: [u64; 9] = [
+/// losses was forgotten with the leaders above it, and processes whose end the front end could not know
+/// yet when the session went up.
+const FOUND_WITH_SETTLE: [u64; 11] = [
     10_171,
     15_114,
     26_047,
@@ -41,6 +42,8 @@ const FOUND_WITH_SETTLE: [u64; 9] = [
     406_602_731_430,
     410_851_890_300,
     125_664_351_180,
+    1_003_854_967_667,
+    1_003_855_185_530,
 ];
 
 /// The same, in small clusters: in the checks, a spare whose launch was refused for lack of resources; a

@@ -232,8 +232,8 @@ fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&HostState]) -
     }
     // Launchers with few resources make trees of hundreds of levels, through which a verdict travels
     // down, and what it changes up again.
-    let deepest = sim.world.starts.iter().map(|start| start.depth).max().unwrap_or(0);
-    let up = sim.world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
+    let deepest = sim.world.deepest();
+    let up = sim.world.up_at();
     if up.is_some_and(|up| sim.agenda.now() < up + scenario.latency * (2 * deepest)) {
         return Ok(());
     }
@@ -302,7 +302,7 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node, up: bool) 
             HostState::Joined => {
                 let is_known = up
                     || world.starts.iter().rfind(|start| start.host == HostIndex(host)).is_none_or(|start| {
-                        verdict.is_some_and(|(at, _)| start.at + checks::way(scenario, start) < *at)
+                        verdict.is_some_and(|(at, _)| start.at + world.way(start.depth + 1) < *at)
                     });
                 if is_known && !any_last(&|attempt| world.fates[attempt].joins()) {
                     return Err(format!("host {host} is reported as joined, but its fates are {tried:?}"));

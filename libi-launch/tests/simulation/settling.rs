@@ -6,7 +6,7 @@ use libi_core::sim::Sim;
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Phase};
-use libi_launch::machine::{HostState, Notice, Policy};
+use libi_launch::machine::{HostState, Policy};
 
 use crate::run;
 use crate::scenario::{Scenario, Trouble};
@@ -47,7 +47,7 @@ impl Scenario {
 fn outcome(settle: Option<Duration>) -> (Duration, HostState) {
     let scenario = Scenario::with_one_host_that_hangs(settle);
     let sim: Sim<Cluster> = run(&scenario).unwrap_or_else(|wrong| panic!("{wrong}\n{scenario:#?}"));
-    let up = sim.world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
+    let up = sim.world.up_at();
     let front = sim.agenda.machine(FRONT).unwrap();
     assert_eq!(front.progress(), (7, 1, 0));
     (up.unwrap().since(Instant::ZERO), front.host_states().nth(2).unwrap().clone())

@@ -187,7 +187,7 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     }
     // The end of a link may still be on its way, through all levels of the tree. A silent process is
     // noticed at a heartbeat after the timeout, and then the links below it end.
-    let levels = 2 + world.starts.iter().map(|start| start.depth).max().unwrap_or(0);
+    let levels = 2 + world.deepest();
     let freezes = !scenario.freezes.is_empty();
     let silence = if freezes { scenario.rules.peer_timeout * 3 / 2 } else { Duration::ZERO };
     let told =
@@ -205,7 +205,9 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     if tops > 1 || tops == 0 && world.processes[0].told_up && !scenario.has_faults() && !world.was_cut {
         return Err(format!("{tops} nodes are at the top"));
     }
-    if !scenario.has_faults() && !world.was_cut {
+    // The news that the session is up, and then answers, may still be on their way.
+    let all_are_up = world.up_at().is_none_or(|up| up + world.way(levels + 2 * ANSWERS) < now);
+    if all_are_up && !scenario.has_faults() && !world.was_cut {
         let too_little = world.trees.received.iter().find(|(_, heard)| **heard < ANSWERS);
         if let Some(((id, link), heard)) = too_little {
             return Err(format!("{id:?} has heard {heard} frames on {link}"));

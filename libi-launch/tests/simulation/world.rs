@@ -10,6 +10,7 @@ mod programs;
 mod records;
 mod relays;
 mod srun;
+mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -58,6 +59,7 @@ pub(crate) struct Process {
     /// A frozen process does nothing, notices nothing, and cannot be ended remotely.
     pub(crate) frozen: bool,
     pub(crate) alive: bool,
+    ended_at: Option<Instant>,
     /// Whether it knows that the session is up.
     pub(crate) told_up: bool,
     /// How many bytes it may still send before its link to the parent breaks.
@@ -95,7 +97,7 @@ pub(crate) struct Cluster {
     pub(crate) given_up: BTreeSet<HostIndex>,
     /// A host that was launched although the front end had given it up.
     pub(crate) futile_launch: Option<(HostIndex, Instant)>,
-    /// The places that were taken when the session was reported as up.
+    /// The places that were taken when the session was reported as up, as far as the front end could know.
     pub(crate) present_at_up: BTreeSet<MemberRole>,
     /// The time of the last external fault.
     pub(crate) last_fault: Instant,
@@ -178,6 +180,7 @@ impl Cluster {
             ended: BTreeSet::new(),
             frozen: false,
             alive: true,
+            ended_at: None,
             told_up: false,
             sends: None,
             busy_until: Instant::ZERO,
@@ -187,24 +190,6 @@ impl Cluster {
 
     pub(crate) fn parent_of(&self, id: Id) -> Option<(Id, LinkId)> {
         self.processes[id.0 as usize].parent
-    }
-
-    /// How many links lead from the front end to a process.
-    fn depth(&self, id: Id) -> u32 {
-        let above = |id: &Id| self.processes[id.0 as usize].origin.map(|(above, _)| above);
-        std::iter::successors(above(&id), above).count() as u32
-    }
-
-    /// The processes above one, up to the front end or to where a link is broken.
-    fn above(&self, id: Id) -> impl Iterator<Item = Id> {
-        let parent = |id: &Id| self.processes[id.0 as usize].parent.map(|(parent, _)| parent);
-        std::iter::successors(parent(&id), parent)
-    }
-
-    /// Whether a link above a process is broken. Until it hears of that it goes on with its hosts, which
-    /// are another launcher's by then.
-    fn is_cut_off(&self, id: Id) -> bool {
-        id != FRONT && self.above(id).last() != Some(FRONT)
     }
 
     pub(crate) fn is_running(&self, id: Id) -> bool {
@@ -323,6 +308,7 @@ impl Cluster {
             return;
         }
         agenda.end(id);
+        self.process(id).ended_at = Some(agenda.now());
         if let Some((parent, link)) = self.process(id).parent.take()
             && self.process(parent).children.remove(&link).is_some()
         {
@@ -348,11 +334,6 @@ impl Cluster {
         let Pick::Any(number) = pick else { return Some(FRONT) };
         let alive: Vec<_> = self.alive().filter(|(id, _)| *id != FRONT).map(|(id, _)| id).collect();
         alive.get(number as usize % alive.len().max(1)).copied()
-    }
-
-    /// All processes that are alive and not frozen.
-    pub(crate) fn alive(&self) -> impl Iterator<Item = (Id, &Process)> {
-        (0..).map(Id).zip(&self.processes).filter(|(_, process)| process.alive && !process.frozen)
     }
 }
 
@@ -442,7 +423,7 @@ impl World for Cluster {
                         for (after, record) in self.scenario.actions.clone() {
                             agenda.plan(agenda.now() + after, Happening::Acts(record));
                         }
-                        self.present_at_up = self.alive().filter_map(|(_, process)| process.place).collect();
+                        self.present_at_up = self.present(agenda.now());
                     }
                     self.on_command_notice(&notice, agenda);
                     self.notices.push((agenda.now(), notice));
