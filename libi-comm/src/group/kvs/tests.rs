@@ -8,11 +8,12 @@ mod random;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use libi_core::ids::Rank;
+use libi_core::ids::{LinkId, Rank};
 
-use super::KvsMessage;
+use super::{GroupView, KeyStore, KvsMessage};
 use crate::contract::{KeyScope, Outcome};
 use crate::error::CommError;
+use crate::{Branch, Topology};
 use cluster::{Cluster, Shape, with_seeds};
 
 use KeyScope::{Local, Replicated};
@@ -157,6 +158,18 @@ fn the_front_end_puts_and_gets_through_the_top() {
         assert_eq!(cluster.found(id), Some("d".into()));
         cluster.assert_no_queries();
     }
+}
+
+#[test]
+fn values_that_are_put_below_two_agents_at_once_have_an_order() {
+    // An agent is no member: the lowest rank of its host stands for it.
+    let version = |rank| {
+        let ranks = [Rank(rank)].into_iter().collect();
+        let branches = vec![Branch { link: LinkId(1), ranks, local: true }];
+        let topology = Topology { size: 4, has_parent: true, branches, ..Topology::default() };
+        KeyStore::default().next_version(&GroupView { topology, ..GroupView::default() })
+    };
+    assert!(version(1) < version(2) && version(2) < version(3));
 }
 
 #[test]
