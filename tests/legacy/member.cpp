@@ -346,6 +346,12 @@ int member(int argc, char **argv) {
     return together(argc, argv);
   if (role == "environment")
     return environment(argc, argv);
+  if (role == "idle") {
+    if (LIBI_init(LIBI_VERSION, NULL, NULL) == LIBI_OK)
+      for (;;)
+        pause();
+    return 0;
+  }
   if (role == "fail")
     return 3;
   fprintf(stderr, "no such role: %s\n", argv[2]);

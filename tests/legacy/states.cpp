@@ -68,11 +68,13 @@ void states() {
 
   // Of two sessions one cannot start: neither is launched, and both may be later.
   libi_sess_handle_t other = create();
-  Request good(session, self), bad(other, self);
+  Request good(session, self), idle(session, self), bad(other, self);
   good.arg("member").arg("arguments").arg("all").on(hosts[0], 1);
+  idle.arg("member").arg("idle").on(hosts[0], 1); // it may be up already when the other fails
   bad.arg("member").arg("fail").on(hosts[1], 1);
-  proc_dist_req_t both[2] = {good.request, bad.request};
+  proc_dist_req_t both[2] = {idle.request, bad.request};
   IS(LIBI_fe_launch(both, 2), LIBI_ELAUNCH);
+  both[0] = good.request;
   IS(LIBI_fe_getHostlistSize(session, &size), LIBI_ELAUNCH);
   both[1].sessionHandle = NULL;
   IS(LIBI_fe_launch(both, 2), LIBI_ESESS);
