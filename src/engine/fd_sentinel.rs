@@ -1,17 +1,17 @@
 //! Detects that the program has closed descriptors of the library.
 //!
-//! A program may close all descriptors it does not know, as daemons do. Their numbers are then
-//! reused for other files, which the library must neither write to nor close.
+//! A released process may close all descriptors it does not know, as daemons do. Their numbers are
+//! then reused for other files, which the library must neither write to nor close.
 //!
 //! ```text
-//!   none --the member has joined--> intact --the program closes unknown descriptors--> gone
+//!   none --release--> intact --the program closes unknown descriptors--> gone
 //!
 //!   gone: no descriptor is used or closed any more
 //! ```
 //!
-//! The sentinel is a pipe that is used for nothing else. Before a member uses a descriptor, it
-//! checks that the sentinel is intact. A program that closes some descriptors but not the sentinel
-//! is not detected, and neither is one that closes them while a turn of the engine handles events.
+//! The sentinel is a pipe that is used for nothing else. Before a released process uses a
+//! descriptor, it checks that the sentinel is intact. A program that closes some descriptors but
+//! not the sentinel is not detected.
 
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::sys::{close_number, duplicate, file_identity};
 
-/// Holds the sentinel once the process has joined.
+/// Holds the sentinel once the process is released.
 pub(crate) type SentinelSlot = Arc<OnceLock<FdSentinel>>;
 
 /// See the [module](self).

@@ -295,8 +295,6 @@ impl Member {
         up?;
         let place = runtime.with(|state| state.place.clone()).ok_or(InitError::Ended)?;
         let runtime::MemberInfo { rank, size, absent, host, host_name } = place;
-        // Without resources for it the member works all the same.
-        let _ = runtime.watch_fds();
         Ok(Self { runtime, rank, size, absent, host, host_name })
     }
 

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -94,8 +93,6 @@ pub(super) struct MemberRuntime {
     descriptor: OnceLock<Arc<OwnedFd>>,
     progress: Progress,
     fd_sentinel: SentinelSlot,
-    /// Whether this process was detached from its parent.
-    is_released: AtomicBool,
     parent_death: ParentDeathSignal,
     /// How many of the two output streams are already pipes that libi reads.
     own_pipes: usize,
@@ -160,20 +157,9 @@ impl MemberRuntime {
             descriptor: OnceLock::new(),
             progress,
             fd_sentinel,
-            is_released: AtomicBool::new(false),
             parent_death,
             own_pipes,
         })
-    }
-
-    /// From now on, if the program closes all descriptors, those of the library are neither used nor
-    /// closed any more.
-    pub(super) fn watch_fds(&self) -> io::Result<()> {
-        if self.fd_sentinel.get().is_none() {
-            // Another thread may be faster.
-            let _ = self.fd_sentinel.set(FdSentinel::new()?);
-        }
-        Ok(())
     }
 
     /// Reads or changes the state.
@@ -218,7 +204,7 @@ impl MemberRuntime {
         if self.with(|state| state.stage) == MemberStage::Ending {
             return Err(MemberError::Ending);
         }
-        if self.is_released.load(Ordering::Acquire) {
+        if self.fd_sentinel.get().is_some() {
             return Ok(()); // it was released before, and its streams may be the program's own by now
         }
         let refused = |what| move |why: io::Error| MemberError::System { what, why };
@@ -241,8 +227,9 @@ impl MemberRuntime {
             }
         };
         cleared.map_err(io::Error::from).map_err(refused("cannot be released"))?;
-        self.watch_fds().map_err(refused("cannot make a pipe"))?;
-        self.is_released.store(true, Ordering::Release);
+        let sentinel = FdSentinel::new().map_err(refused("cannot make a pipe"))?;
+        // Another thread may have been faster.
+        let _ = self.fd_sentinel.set(sentinel);
         Ok(())
     }
 
