@@ -194,8 +194,7 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     if let Some(wrong) = &world.record.wrong {
         return Err(wrong.clone());
     }
-    let up = world.up_at();
-    let Some(up) = up else { return Ok(()) };
+    let Some(up) = world.up_at() else { return Ok(()) };
     let held = scenario.folds.map_or(Duration::ZERO, |folds| folds.longest_held(world));
     let way = world.way(world.deepest() + 1);
     let settled = up + crate::scenario::UP_TIME + Duration::from_secs(8) + held + way * 2 < now;
