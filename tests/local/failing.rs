@@ -144,13 +144,11 @@ fn a_reason_names_the_host_that_is_the_cause() {
     let lab = Lab::new();
     let report = report(&lab, &[lab.program("/bin/false", "a,b", &[])], &quickly());
     let reasons: Vec<_> = report.failed().map(|(_, failure)| report.reason(failure)).collect();
-    assert!(reasons[0].starts_with("exited 1 before joining, after "), "{reasons:?}");
-    assert!(
-        ["not tried", "given up"]
-            .map(|what| format!("{what}: a has the master, and failed"))
-            .contains(&reasons[1]),
-        "{reasons:?}"
-    );
+    let exited = |reason: &str| reason.starts_with("exited 1 before joining, after ");
+    assert!(exited(&reasons[0]), "{reasons:?}");
+    let others = ["not tried", "given up"].map(|what| format!("{what}: a has the master, and failed"));
+    // It may have been seen to end at the same time.
+    assert!(others.contains(&reasons[1]) || exited(&reasons[1]), "{reasons:?}");
 }
 
 #[test]

@@ -32,12 +32,15 @@ fn words(job: &str, node: &str) -> String {
     format!("slurmstepd-{node}: error: *** STEP {job}.0 ON {node} CANCELLED AT ")
 }
 
+/// How Slurm may say that a job has ended: srun may end before it has printed the first of them.
+fn words_of_the_end(job: &str) -> [String; 3] {
+    [words(job, "s0001"), format!("srun: Complete StepId={job}.0"), "srun: Job step aborted".to_owned()]
+}
+
 /// The session was told by Slurm that this job has ended.
 fn is_revoked(lines: &[String], job: &str) {
-    let words =
-        [words(job, "s0001"), format!("srun: Complete StepId={job}.0"), "srun: Job step aborted".to_owned()];
+    let words = words_of_the_end(job);
     let said = |words: &String| lines.iter().any(|line| line.starts_with(&format!("revoked: {words}")));
-    // srun may end before it has printed the first of them.
     assert!(words.iter().any(said), "none of {words:#?} in {lines:#?}");
 }
 
@@ -74,7 +77,11 @@ fn a_launch_whose_job_or_step_is_cancelled_fails_with_the_words_of_slurm() {
             });
         });
         assert!(!report.is_up(), "{report}");
-        says(&report, "s0001", &[&words(&cancelled, "s0001")]);
+        let words = words_of_the_end(&cancelled);
+        for (host, failure) in report.failed() {
+            let cause = failure.cause.to_string();
+            assert!(words.iter().any(|words| cause.contains(words)), "{}: {report}", host.name);
+        }
         assert_eq!(report.failed().count(), NODES.len(), "{report}");
         lab.nothing_is_left();
     }

@@ -226,6 +226,8 @@ pub enum StarterLine<'a> {
     Waits,
     /// The start waits no longer.
     Proceeds,
+    /// All programs of the start are being ended; the line does not say why.
+    EndsAll,
     /// The start has failed, and so would every other: this says why.
     Refused(&'a [u8]),
     /// Nothing that has to be kept.
@@ -281,12 +283,6 @@ pub trait BulkMethod {
     /// their names in the order of the spec. The last line may have no end.
     fn read_line<'a>(&self, _hosts: &'a [String], _line: &'a [u8]) -> StarterLine<'a> {
         StarterLine::Other
-    }
-
-    /// Of the lines that the starter has printed, the one by which it says that all its programs are
-    /// being ended, where no line has [said why](StarterLine::Refused).
-    fn says_it_ends_all<'a>(&self, _printed: &'a str) -> Option<&'a str> {
-        None
     }
 
     /// How the programs ended whose end was not reported, if the exit of the starter tells.

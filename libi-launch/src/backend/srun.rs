@@ -25,6 +25,7 @@
 //! | `srun: job 7 has been allocated resources` | the start goes on |
 //! | `srun: error: … invalid account …` and the like | no start can succeed |
 //! | `slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT …` | the same: the job is to end |
+//! | `srun: Job step aborted: …`, `srun: Complete StepId=7.0+0 received` | all programs are ended |
 //! | any other line of `srun` or `slurmstepd` | evidence for hosts that do not arrive |
 
 use std::collections::BTreeSet;
@@ -219,12 +220,6 @@ impl BulkMethod for Srun {
         }
     }
 
-    /// The line of `slurmstepd` is lost if `srun` ends first.
-    fn says_it_ends_all<'a>(&self, printed: &'a str) -> Option<&'a str> {
-        let ends = |line: &&str| line.contains("Job step aborted: ") || line.contains(" Complete ");
-        printed.lines().find(|line| line.starts_with("srun: ") && ends(line))
-    }
-
     fn unnamed_exit(&self, starter: Exit) -> Option<Exit> {
         (starter == Exit::Code(0)).then_some(starter)
     }
@@ -274,6 +269,10 @@ fn of_srun<'a>(text: &str, line: &'a str) -> StarterLine<'a> {
     }
     if text.contains("has been allocated resources") || text.starts_with("Step created for") {
         return StarterLine::Proceeds;
+    }
+    // The line of `slurmstepd` that says why comes later, and is lost if `srun` ends first.
+    if text.starts_with("Job step aborted: ") || text.starts_with("Complete ") {
+        return StarterLine::EndsAll;
     }
     let is_revoked = ["has been revoked", "Force Terminated"].iter().any(|words| text.contains(words));
     let is_usage =

@@ -44,7 +44,7 @@ use self::settle_timer::SettleTimer;
 use self::spares::Spares;
 use super::contract::LaunchPlan;
 use super::host_table::{HostState, HostTable, LaunchDecision, Replacement};
-use super::message::{HostSpec, Rules, Spare};
+use super::message::{ChildMessage, HostSpec, Rules, Spare};
 use super::session_stage::SessionStage;
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, LaunchTiming, Phase};
@@ -205,9 +205,21 @@ impl FrontEndState {
         absent
     }
 
-    /// Gives all open hosts a verdict: no host is launched any more.
-    pub(super) fn close(&mut self, now: Instant) {
-        let cause = self.table.why_given_up(self.has_stopped());
+    /// Why hosts are given up that are not at fault.
+    pub(super) fn why_given_up(&self) -> Cause {
+        self.table.why_given_up(self.has_stopped())
+    }
+
+    /// Gives all open hosts a verdict: no host is launched any more. `tried` are those of hosts that
+    /// were launched at least once from here.
+    pub(super) fn close(&mut self, tried: &[ChildMessage], now: Instant) {
+        let cause = self.why_given_up();
+        for report in tried {
+            let ChildMessage::Failed(host, ..) = report else { continue };
+            if self.table.at(*host).is_some_and(|(_, known)| *known == HostState::Waiting) {
+                self.table.note(report);
+            }
+        }
         let elapsed = now.since(self.began);
         self.table.close(&Failure::without_evidence(Phase::Waiting, cause, elapsed));
     }

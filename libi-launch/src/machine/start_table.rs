@@ -25,9 +25,6 @@ use libi_core::time::Instant;
 
 use super::rendezvous::named;
 
-/// How much of the end of a starter's output is kept as evidence.
-const TAIL: usize = 2_000;
-
 /// How many bulk starts of a launch are divided at most. Each host that makes a start of a thousand
 /// fail takes ten to find.
 const MAX_DIVISIONS: u32 = 64;
@@ -66,6 +63,8 @@ struct BulkStart {
     queued: Duration,
     /// A host of it could not be started: until when its starter may end all others for that.
     may_end_until: Option<Instant>,
+    /// Its starter has said that it ends all programs, and may say why until this time.
+    ends_all: Option<(Instant, String)>,
     /// Why no such start can succeed.
     refused: Option<String>,
 }
@@ -248,61 +247,6 @@ impl StartTable {
         step
     }
 
-    /// Keeps what a starter prints as evidence.
-    pub(super) fn printed(&mut self, id: StartId, text: &[u8]) {
-        let Some(BulkStart { tail, .. }) = self.bulk.get_mut(&id) else { return };
-        let text = &text[text.len().saturating_sub(TAIL)..];
-        tail.drain(..(tail.len() + text.len()).saturating_sub(TAIL));
-        tail.extend_from_slice(text);
-    }
-
-    /// A start waits for resources, or does not any longer; if that is news, returns how long it has
-    /// waited until now.
-    pub(super) fn set_waiting(&mut self, id: StartId, waits: bool, now: Instant) -> Option<Duration> {
-        let start = self.bulk.get_mut(&id).filter(|start| start.starter.is_some())?;
-        if waits == start.waits.is_some() {
-            return None;
-        }
-        let since = std::mem::replace(&mut start.waits, waits.then_some(now));
-        start.queued += since.map_or(Duration::ZERO, |since| now.since(since));
-        Some(start.queued)
-    }
-
-    /// A host of a start could not be started: its starter may end all others until this time.
-    pub(super) fn may_end_all(&mut self, id: StartId, until: Instant) {
-        let Some(start) = self.bulk.get_mut(&id) else { return };
-        start.may_end_until.get_or_insert(until);
-        // The end of all was told first: this is the reason.
-        self.refused.take_if(|why| start.refused.as_ref() == Some(why));
-        start.refused = None;
-    }
-
-    /// Whether a starter that ends all its hosts may still name the one that is the reason.
-    pub(super) fn may_name_a_host(&self, id: StartId) -> bool {
-        let start = self.bulk.get(&id);
-        start.is_some_and(|start| start.refused.is_some() && start.starter.is_some())
-    }
-
-    /// Whether a start may be ended because one of its hosts could not be started.
-    pub(super) fn is_ending_all(&self, id: StartId) -> bool {
-        self.bulk.get(&id).is_some_and(|start| start.may_end_until.is_some())
-    }
-
-    /// Whether any start may be ended because one of its hosts could not be started.
-    pub(super) fn is_any_ending_all(&self) -> bool {
-        self.bulk.values().any(|start| start.may_end_until.is_some())
-    }
-
-    /// Whether a start waits for resources.
-    pub(super) fn waits(&self, id: StartId) -> bool {
-        self.bulk.get(&id).is_some_and(|start| start.waits.is_some())
-    }
-
-    /// Whether any start waits for resources, and hosts wait with it.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.bulk.values().any(|start| start.waits.is_some() && !start.awaited.is_empty())
-    }
-
     /// Whether the starter runs, and was not asked to end.
     pub(super) fn is_running(&self, id: StartId) -> bool {
         let starter = self.bulk.get(&id).and_then(|start| start.starter.as_ref());
@@ -315,38 +259,16 @@ impl StartTable {
         starters.into_iter().any(|starter| starter.state == StarterState::Finishing)
     }
 
-    /// No start like this one can succeed. Where a host was named that could not be started, the
-    /// starter may have ended this start for that; and it does so where it was asked to.
-    pub(super) fn refused(&mut self, id: StartId, why: &[u8]) {
-        let is_running = self.is_running(id);
-        let Some(start) = self.bulk.get_mut(&id) else { return };
-        if start.may_end_until.is_some() || !is_running {
-            return self.printed(id, why);
-        }
-        let why = String::from_utf8_lossy(why).trim_end().to_owned();
-        self.refused.get_or_insert_with(|| why.clone());
-        start.refused.get_or_insert(why);
-    }
-
-    /// Why no start can succeed, if that is known.
-    pub(super) fn why_all_refused(&self) -> Option<String> {
-        self.refused.clone()
-    }
-
-    /// Why no start like this one can succeed, if that is known.
-    pub(super) fn why_refused(&self, id: StartId) -> Option<String> {
-        self.bulk.get(&id)?.refused.clone()
-    }
-
     /// A start has failed as a whole, and one of its hosts may be the reason: returns its children
     /// in two parts, to be started again. The start is forgotten.
     ///
-    /// `None` if some of its children have arrived or were reported, if there is only one, or if too
-    /// many starts have been divided.
+    /// `None` if some of its children have arrived or were reported, if there is only one, if no start
+    /// can succeed, or if too many starts have been divided.
     pub(super) fn divide(&mut self, id: StartId) -> Option<[Vec<LinkId>; 2]> {
         let start = self.bulk.get(&id)?;
         let untouched = start.awaited.len() == start.names.len() && start.refused.is_none();
-        if !untouched || start.names.len() < 2 || self.divisions == 0 {
+        let is_hopeless = self.refused.is_some() || self.divisions == 0;
+        if !untouched || start.names.len() < 2 || is_hopeless {
             return None;
         }
         self.divisions -= 1;
@@ -354,11 +276,6 @@ impl StartTable {
         let mut first: Vec<LinkId> = start.children.into_iter().collect();
         let second = first.split_off(first.len() / 2);
         Some([first, second])
-    }
-
-    /// The end of everything that a starter has printed.
-    pub(super) fn tail(&self, id: StartId) -> Vec<u8> {
-        self.bulk.get(&id).map(|start| start.tail.clone()).unwrap_or_default()
     }
 
     /// A starter has ended, or was never started. Its children are to be given up with
@@ -382,7 +299,8 @@ impl StartTable {
     /// The next deadline of a starter.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let may_end_until = self.bulk.values().filter_map(|start| start.may_end_until);
-        may_end_until.chain(self.deadlines.first().map(|&(at, _)| at)).min()
+        let says_until = self.bulk.values().filter_map(BulkStart::may_say_why_until);
+        may_end_until.chain(says_until).chain(self.deadlines.first().map(|&(at, _)| at)).min()
     }
 
     /// The next starter whose deadline has passed, and what is to be done about it.
@@ -407,6 +325,8 @@ impl StartTable {
         Some((id, step))
     }
 }
+
+mod said;
 
 #[cfg(test)]
 mod tests;

@@ -295,7 +295,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             return Err(format!("what {host} has printed is forgotten: {failure:?}"));
         }
         // Where no start can succeed, a spare would not come up either.
-        let is_refused = !world.bulk.srun.refused.is_empty();
+        let is_refused = !world.bulk.srun.refused.is_empty() || !world.bulk.srun.cancelled.is_empty();
         if *verdict == Notice::Up && in_time && !lost && own && spares_left && !is_refused {
             return Err(format!("{host} is given up although there are spares: {failure:?}"));
         }
@@ -315,7 +315,9 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         }
     }
     for replaced in front.replaced() {
-        let is_refused = scenario.host_trouble(&replaced.by) == HostTrouble::Outside;
+        // A host that has failed before a start is cancelled may be replaced before that is known.
+        let is_cancelled = !world.bulk.srun.cancelled.is_empty();
+        let is_refused = is_cancelled || scenario.host_trouble(&replaced.by) == HostTrouble::Outside;
         let had_no_resources = world.without_resources.contains(&replaced.by);
         let launched =
             is_refused || had_no_resources || world.starts.iter().any(|start| start.name == replaced.by);

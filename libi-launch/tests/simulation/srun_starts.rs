@@ -14,11 +14,11 @@ use libi_core::sim::Sim;
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
 use libi_launch::backend::{SlurmJob, Srun};
-use libi_launch::failure::{Cause, Exit, Failure};
+use libi_launch::failure::{Cause, Exit, Failure, Phase};
 use libi_launch::machine::{HostState, Node, Notice, Policy};
 
 use crate::scenario::{Fate, Scenario, Trouble};
-use crate::world::{Cluster, INVALID, NOT_LAUNCHED, QUEUED};
+use crate::world::{CANCELLED, Cluster, ENDED, INVALID, NOT_LAUNCHED, QUEUED};
 
 /// The most starts that fail as a whole and are divided, as the machine limits them.
 const MOST_DIVISIONS: u32 = 64;
@@ -38,6 +38,8 @@ pub(crate) struct SrunTrouble {
     pub(crate) refused: f64,
     /// The fraction of starters that are killed.
     pub(crate) killed: f64,
+    /// The fraction of starts that are cancelled.
+    pub(crate) cancelled: f64,
     /// Hosts that cannot be started, which `srun` tells.
     named: Selection,
     /// Hosts for which `srun` refuses all hosts of a start, without naming them.
@@ -92,6 +94,7 @@ impl SrunTrouble {
             never,
             refused,
             killed,
+            cancelled: 0.0,
             named,
             silent,
             outside,
@@ -107,7 +110,7 @@ impl SrunTrouble {
     }
 
     fn may_fail_at_random(&self) -> bool {
-        self.refused > 0.0 || self.killed > 0.0 || self.may_time_out()
+        self.refused > 0.0 || self.killed > 0.0 || self.cancelled > 0.0 || self.may_time_out()
     }
 
     /// Whether a start may wait for longer than it may.
@@ -134,6 +137,8 @@ impl Scenario {
             let mut trouble = SrunTrouble::draw(&mut rng);
             let slow = Rng::new(seed).fork(25).below(3);
             trouble.notices = Duration::from_millis([0, 500, 11_000][slow as usize]);
+            let cancelled = Rng::new(seed).fork(27).below(10);
+            trouble.cancelled = [0.3, 1.0].get(cancelled as usize).copied().unwrap_or(0.0);
             scenario.hosts_per_start = 65_536;
             scenario.ends += trouble.longest_queue();
             scenario.srun = Some(trouble);
@@ -234,12 +239,17 @@ pub(crate) fn explains(
             let node = why[NOT_LAUNCHED.len()..].split(':').next();
             scenario.host_trouble(name) == HostTrouble::Named && node == Some(name)
         }
+        Cause::NotStarted(why) if why == CANCELLED || why == ENDED => record.is_cancelled(attempt),
         Cause::NotStarted(why) => why == INVALID && record.refused.contains(&attempt),
         Cause::StarterExited(Exit::Code(1)) => scenario.host_trouble(name) == HostTrouble::Silent,
         // Its starter has printed something.
         Cause::TimedOut => world.fates.get(&attempt) == Some(&Fate::Hangs) && failure.tail.contains(QUEUED),
         Cause::NotScheduled => record.unscheduled.contains(&attempt),
-        Cause::Closed | Cause::Exited(Exit::Signal(9)) => record.ended_with_others.contains(&attempt),
+        Cause::Closed | Cause::Exited(Exit::Signal(9)) if record.ended_with_others.contains(&attempt) => true,
+        // A host that had not arrived is told the reason.
+        Cause::Closed | Cause::Exited(Exit::Signal(15)) if failure.phase > Phase::Starting => {
+            record.is_cancelled(attempt)
+        }
         _ => false,
     }
 }
@@ -276,6 +286,17 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
             return Err(format!("was refused for good, but is started again: {start:?}"));
         }
     }
+    // What was cancelled is not started again. The news of it takes its way. Starts that fail as a
+    // whole are divided until the reason is known.
+    let exits = scenario.bulk.is_some_and(|bulk| bulk.exits > 0.0);
+    let divides = trouble.silent != Selection::None || trouble.killed > 0.0 || exits;
+    let until_known = if divides { scenario.rules.kill_grace } else { Duration::ZERO };
+    for said in record.cancelled.iter().filter_map(|cancelled| cancelled.said) {
+        let heard = said + scenario.latency * 2 + until_known + Duration::from_millis(1);
+        if let Some(start) = world.starts.iter().find(|start| start.at > heard) {
+            return Err(format!("was cancelled at {said}, but starts: {start:?}"));
+        }
+    }
     let known: Vec<&HostState> = front.host_states().collect();
     let verdict = world.notices.iter().find(|(_, notice)| matches!(notice, Notice::Up | Notice::GivenUp));
     let Some((at, verdict)) = verdict else { return Ok(()) };
@@ -300,7 +321,12 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
         let HostState::Failed(failure) = known else { continue };
         let name = format!("node{}", host.0);
         let is_sound = scenario.host_trouble(&name) == HostTrouble::Nothing;
-        let cut_short = failure.cause.is_cut_short();
+        // A host that was ended with others, or lost with its relay, is not launched again once the
+        // launch is given up.
+        let mut ended = record.ended_with_others.iter();
+        let is_ended = ended.any(|(place, _)| *place == MemberRole::Leader(host))
+            || matches!(failure.cause, Cause::LauncherLost(_));
+        let cut_short = failure.cause.is_cut_short() || is_ended && *verdict == Notice::GivenUp;
         if spared && is_sound && !cut_short && in_time && !replaced.contains(&host) {
             return Err(format!("{host} is sound, but given up: {failure:?}"));
         }

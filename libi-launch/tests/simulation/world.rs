@@ -6,6 +6,7 @@
 //! the ways of [`Fate`]; processes die and freeze.
 
 mod bulk;
+mod cancelled;
 mod programs;
 mod records;
 mod relays;
@@ -27,6 +28,7 @@ use libi_launch::machine::{Effect, Ending, Event, HostState, LinkId, Notice, Sta
 
 use self::bulk::BulkStarts;
 pub(crate) use self::bulk::BulkTrouble;
+pub(crate) use self::cancelled::{CANCELLED, ENDED};
 pub(crate) use self::records::{Death, Happening, Pick, Start};
 pub(crate) use self::srun::{INVALID, NOT_LAUNCHED, QUEUED};
 use crate::actions::Record;

@@ -90,28 +90,15 @@ fn lines_of_srun_tell_what_became_of_hosts() {
             StarterLine::Waits,
         ),
         ("job 17 has been allocated resources", StarterLine::Proceeds),
-        ("Job step aborted: Waiting up to 7 seconds for job step to finish.", StarterLine::Other),
+        ("Job step aborted: Waiting up to 7 seconds for job step to finish.", StarterLine::EndsAll),
+        ("Complete StepId=1.0+0 received", StarterLine::EndsAll),
+        ("error: task 0: something is Complete ", StarterLine::Other),
         ("error: Unable to allocate resources: Invalid node name specified", StarterLine::Other),
         ("forcing job termination", StarterLine::Other),
     ] {
         let line = format!("srun: {line}\n");
         assert_eq!(Srun::new().read_line(&[], line.as_bytes()), expected, "{line}");
     }
-}
-
-#[test]
-fn the_end_of_all_tasks_is_recognised_without_the_reason() {
-    let says = |printed: &'static str| Srun::new().says_it_ends_all(printed);
-    let aborted = "srun: Job step aborted: Waiting up to 7 seconds for job step to finish.";
-    assert_eq!(
-        says("srun: Job step aborted: Waiting up to 7 seconds for job step to finish.\n"),
-        Some(aborted)
-    );
-    assert_eq!(
-        says("x\nsrun: Complete StepId=1.0+0 received\n"),
-        Some("srun: Complete StepId=1.0+0 received")
-    );
-    assert_eq!(says("srun: error: task 0: something\n Complete \n"), None);
 }
 
 #[test]

@@ -99,6 +99,7 @@ impl Node {
 
     /// Handles all expired deadlines.
     pub(super) fn expire(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        self.starts.expire_reasons(now);
         while let Some((link, child, by)) = self.children.expired(now) {
             // The deadline was shortened when this launcher found that it cannot launch. It is shorter
             // as well for a host of a bulk start whose program has ended.
@@ -115,6 +116,12 @@ impl Node {
                     self.force_end(link, Cause::NotScheduled, now, out);
                 }
                 ChildState::Starting if had_less => self.force_end(link, Cause::Cancelled, now, out),
+                // Why all programs were ended was not said in time.
+                ChildState::Starting if child.is_awaited() && child.exit().is_some() => {
+                    let (start, exit) = (child.start(), child.exit().unwrap_or(Exit::Unknown));
+                    let cause = self.or_refused(start, Cause::Exited(exit));
+                    self.force_end(link, cause, now, out);
+                }
                 _ => {
                     let cause = self.staging_overdue(link).unwrap_or(Cause::TimedOut);
                     self.force_end(link, cause, now, out);

@@ -4,13 +4,16 @@
 use std::time::Duration;
 
 use libi_core::ids::HostIndex;
+use libi_core::plan::late::Launch;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
 use super::session_end::TERMINATE;
 use super::{Effect, Node, Notice, Role};
+use crate::backend::LaunchMethod;
 use crate::failure::{Cause, LaunchTiming, Phase};
+use crate::machine::child::Child;
 use crate::machine::front_end::{FrontEndState, NextStep};
 use crate::machine::host_table::{HostState, Replacement};
 use crate::machine::message::{ChildMessage, Ending, ParentMessage};
@@ -133,9 +136,29 @@ impl Node {
 
     /// Gives all open hosts a verdict: no host is launched any more.
     pub(super) fn close_host_table(&mut self, now: Instant) {
-        if let Role::FrontEnd(front) = &mut self.role {
-            front.close(now);
-        }
+        let Role::FrontEnd(front) = &self.role else { return };
+        let why = front.why_given_up();
+        let mut tried = self.failures_of_begun(&why, now);
+        let before = self.reports.len();
+        self.abandon_queue(&why, now);
+        tried.extend(self.reports.drain(before..));
+        let Role::FrontEnd(front) = &mut self.role else { return };
+        front.close(&tried, now);
+    }
+
+    /// The failures of the hosts whose launches from here have begun and are cut short for this cause.
+    /// A host that has failed, and whose evidence has not all arrived, has a cause of its own.
+    fn failures_of_begun(&self, why: &Cause, now: Instant) -> Vec<ChildMessage> {
+        let has_trailer = self.options.launch_method().has_exit_trailer();
+        let failed = |child: &Child, launch: Launch| {
+            let mut failure = child.failure(child.timing(None, self.began), has_trailer, now);
+            if !child.is_ending() {
+                failure.cause = why.clone();
+            }
+            ChildMessage::Failed(launch.host, launch.attempt, failure)
+        };
+        let begun = self.children.leaders().filter(|(_, child)| !child.is_up());
+        begun.filter_map(|(_, child)| child.launch().map(|launch| failed(child, launch))).collect()
     }
 
     /// Sends a message to every child that is up.

@@ -10,6 +10,7 @@
 //! | it ends all others for that | they are launched again, which is not an attempt |
 //! | the start waits for resources | hosts and launch have the queue's time; a notice |
 //! | the start has its resources | its launches begin |
+//! | it ends all programs | what follows is in `start_table/said.rs` |
 //! | no such start can succeed | hosts that have not arrived fail, and none is launched again |
 //! | the last host of the start is gone | the starter is asked to end, and killed if it does not |
 //! | it has ended by itself | the starter has time to say why, before `Done` |
@@ -67,6 +68,11 @@ impl Node {
             let why = String::from_utf8_lossy(why).trim_end().to_owned();
             out.push(Effect::Notify(Notice::Revoked(why)));
         }
+    }
+
+    /// The starter ends all its programs, and may say why.
+    pub(super) fn starter_ends_all(&mut self, start: StartId, line: &[u8], now: Instant) {
+        self.starts.ends_all(start, line, now + self.options.rules.kill_grace);
     }
 
     fn set_awaited_deadlines(&mut self, start: StartId, by: Instant, now: Instant) {
@@ -129,20 +135,22 @@ impl Node {
 
     /// The program of a leader that has arrived, or should, has ended.
     pub(super) fn leader_ended(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
+        let Some(start) = self.children.get(link).map(Child::start) else { return };
+        let may_be_of_all = self.may_be_end_of_all(start, exit);
         let Some(child) = self.children.get_mut(link) else { return };
         child.on_exit(exit);
         // A process of a host that was redirected has arrived; this may be the end of a second one,
         // which was refused.
         if child.is_awaited() && self.role.is_front() {
-            let (start, by) = (child.start(), now + self.options.rules.kill_grace);
-            if matches!(exit, Exit::Signal(_)) && self.starts.may_name_a_host(start) {
-                // The end of all may be told before the host that is the reason for it.
+            let by = now + self.options.rules.kill_grace;
+            if may_be_of_all {
+                // The end of a host may be told before that of all, and that before the reason for it.
                 let before = self.children.deadline(link).unwrap_or(by);
                 return self.children.set_deadline(link, by.min(before));
             }
             child.close();
         }
-        let (is_open, is_up, start) = (child.is_open(), child.is_up(), child.start());
+        let (is_open, is_up) = (child.is_open(), child.is_up());
         if !is_open {
             let cause = self.or_refused(start, Cause::Exited(exit));
             self.ends(link, cause, now, out);
@@ -151,6 +159,14 @@ impl Node {
             let before = self.children.deadline(link).unwrap_or(by);
             self.children.set_deadline(link, by.min(before));
         }
+    }
+
+    /// Whether the end of a host may be that of all, for a reason that is still to be said.
+    fn may_be_end_of_all(&self, start: StartId, exit: Exit) -> bool {
+        let Exit::Signal(signal) = exit else { return false };
+        let is_killed = matches!(signal, TERMINATE | KILL) && self.is_all_or_nothing();
+        let is_alone = self.starts.is_ending_all(start) || !self.starts.is_running(start);
+        self.starts.may_say_why(start) || is_killed && !is_alone
     }
 
     /// What ends the whole start is the reason for the end of each host.
@@ -182,13 +198,10 @@ impl Node {
         if !self.stage.is_up() || !self.starts.is_running(start) {
             return;
         }
-        let method = self.options.launch_method();
-        let tail = self.starts.tail(start);
-        let tail = String::from_utf8_lossy(&tail);
         let why = match exit {
-            Exit::Signal(_) => Some(format!("{method} {exit}")),
+            Exit::Signal(_) => Some(format!("{} {exit}", self.options.launch_method())),
             _ if self.starts.why_refused(start).is_some() => None,
-            _ => method.bulk().and_then(|bulk| bulk.says_it_ends_all(&tail)).map(str::to_owned),
+            _ => self.starts.end_of_all(start),
         };
         out.extend(why.map(|why| Effect::Notify(Notice::Revoked(why))));
     }
@@ -197,8 +210,9 @@ impl Node {
     /// host is reported.
     pub(super) fn starter_exited(&mut self, start: StartId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
         self.started(start, now);
-        let refused = self.starts.why_refused(start);
         self.says_why_it_ends(start, exit, out);
+        self.starts.says_no_more(start);
+        let refused = self.starts.why_refused(start);
         self.starts.starter_gone(start);
         if self.divide(start, now, out) {
             return;

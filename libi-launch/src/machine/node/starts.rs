@@ -68,10 +68,14 @@ impl Node {
         }
     }
 
-    /// Whether a bulk start may begin: the rendezvous is open, and no other start is in progress.
+    /// Whether a bulk start may begin: the rendezvous is open, no other start is in progress, and none
+    /// may still say why no start can succeed.
     fn may_start_in_bulk(&self) -> bool {
         let is_open = self.direct.rendezvous().is_some() || self.direct.cannot_listen();
-        is_open && !self.starts.is_starting() && self.starts.in_flight() < MAX_STARTS_IN_FLIGHT
+        is_open
+            && !self.starts.is_starting()
+            && !self.starts.may_any_say_why()
+            && self.starts.in_flight() < MAX_STARTS_IN_FLIGHT
     }
 
     /// Gives a host up if it is known that it cannot be started.

@@ -152,7 +152,7 @@ fn the_end_of_a_long_output_is_kept() {
     table.printed(id, &[b'a'; 3_000]);
     table.printed(id, b"the end");
     let tail = table.tail(id);
-    assert_eq!(tail.len(), TAIL);
+    assert_eq!(tail.len(), said::TAIL);
     assert!(tail.ends_with(b"aathe end"));
     table.starter_gone(id);
     assert_eq!(table.tail(id), tail, "hosts that have not arrived are told of it");
@@ -189,10 +189,31 @@ fn a_start_waits_only_while_hosts_wait_with_it() {
 #[test]
 fn a_host_that_is_named_after_the_end_of_all_is_the_reason_for_it() {
     let (mut table, id) = bulk();
-    assert!(!table.may_name_a_host(id));
+    assert!(!table.may_say_why(id));
+    table.ends_all(id, b"aborted\n", at(3));
+    assert!(table.may_say_why(id) && table.may_any_say_why());
+    assert_eq!((table.why_all_refused(), table.next_deadline()), (None, Some(at(3))));
     table.refused(id, b"CANCELLED\n");
-    assert!(table.may_name_a_host(id) && table.why_all_refused().is_some());
+    assert!(table.may_say_why(id) && !table.may_any_say_why());
+    assert_eq!(table.why_all_refused(), Some("CANCELLED".to_owned()));
     table.may_end_all(id, at(5));
     assert_eq!((table.why_refused(id), table.why_all_refused()), (None, None));
-    assert!(!table.may_name_a_host(id) && table.is_ending_all(id));
+    assert!(!table.may_say_why(id) && table.is_ending_all(id));
+    table.ends_all(id, b"aborted\n", at(6));
+    table.says_no_more(id);
+    assert!(!table.may_say_why(id) && table.why_all_refused().is_none(), "it is ended for the host");
+}
+
+#[test]
+fn an_end_of_all_for_which_no_reason_is_said_in_time_is_from_outside() {
+    let (mut table, id) = bulk();
+    table.ends_all(id, b"aborted\n", at(3));
+    table.ends_all(id, b"complete\n", at(4));
+    table.expire_reasons(at(2));
+    assert_eq!(table.why_all_refused(), None);
+    table.expire_reasons(at(3));
+    let why = Some("ended from outside: aborted".to_owned());
+    assert_eq!((table.why_refused(id), table.why_all_refused()), (why.clone(), why));
+    assert_eq!((table.may_any_say_why(), table.next_deadline()), (false, None));
+    assert_eq!(table.tail(id), b"aborted\ncomplete\n");
 }

@@ -74,6 +74,8 @@ pub(super) struct Starter {
     pub(super) running: bool,
     /// It is about to end all programs.
     pub(super) ends_all: bool,
+    /// It was told to end.
+    pub(super) asked: bool,
 }
 
 impl BulkStarts {
@@ -188,7 +190,8 @@ impl Cluster {
         let stubborn = rng.chance(trouble.stubborn);
         let gone = if runs_after.is_none() { open.clone() } else { BTreeSet::new() };
         let runs_from = runs_after.map(|after| now + after);
-        let starter = Starter { hosts: all, open, gone, runs_from, stubborn, running: true, ends_all: false };
+        let (ends_all, asked) = (false, false);
+        let starter = Starter { hosts: all, open, gone, runs_from, stubborn, running: true, ends_all, asked };
         self.bulk.starters.insert(start, starter);
         if rng.chance(trouble.exits) {
             let after = Duration::from_millis(rng.below(1_000));
@@ -381,7 +384,10 @@ impl Cluster {
 
     pub(super) fn end_starter(&mut self, start: StartId, signal: i32, agenda: &mut Agenda<Self>) {
         self.bulk.ended += 1;
-        let stubborn = self.bulk.starters.get(&start).is_some_and(|starter| starter.stubborn);
+        let Some(starter) = self.bulk.starters.get_mut(&start) else { return };
+        starter.asked = true;
+        let stubborn = starter.stubborn;
+        self.asked_before_it_is_heard(start, agenda.now());
         if signal == 9 || !stubborn {
             self.starter_ends(start, Exit::Signal(signal), agenda);
         }

@@ -13,6 +13,7 @@ use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, HostSpec, LinkId, Notice, StartId};
 
 use super::bulk::BulkEvent;
+use super::cancelled::{CancelStep, Cancelled};
 use super::{Cluster, Happening};
 use crate::srun_starts::HostTrouble;
 
@@ -37,6 +38,8 @@ pub(crate) enum SrunEvent {
     Fails,
     /// It ends all programs and itself, because one could not be started.
     EndsAll,
+    /// It is cancelled.
+    Cancel(CancelStep),
 }
 
 /// What was seen of all starts by `srun`.
@@ -56,11 +59,18 @@ pub(crate) struct SrunRecord {
     pub(crate) ended_with_others: BTreeSet<(MemberRole, Attempt)>,
     /// The starts of hosts that an earlier start with the same attempts was to bring up.
     pub(crate) parts: u32,
+    /// The starts that were cancelled.
+    pub(crate) cancelled: Vec<Cancelled>,
     /// A session that was up although the end of its programs was due.
     pub(crate) up_too_early: Option<String>,
 }
 
 impl SrunRecord {
+    /// Whether the start of this attempt was cancelled.
+    pub(crate) fn is_cancelled(&self, attempt: (MemberRole, Attempt)) -> bool {
+        self.cancelled.iter().any(|cancelled| cancelled.hosts.contains(&attempt))
+    }
+
     /// How long any start has waited until this time.
     pub(crate) fn queued(&self, now: Instant) -> Duration {
         let open = if self.waiting.is_empty() { Duration::ZERO } else { now.since(self.since) };
@@ -119,6 +129,9 @@ impl Cluster {
             let after = after + Duration::from_millis(rng.below(2_000));
             agenda.plan(now + after, Happening::Bulk(BulkEvent::Exits(start, Exit::Signal(15))));
         }
+        if rng.chance(trouble.cancelled) {
+            self.plan_cancel(start, after, agenda);
+        }
         Some(after)
     }
 
@@ -150,6 +163,7 @@ impl Cluster {
                 self.starter_ends(start, Exit::Code(1), agenda);
             }
             SrunEvent::EndsAll => self.end_all(start, agenda),
+            SrunEvent::Cancel(step) => self.on_cancel_step(start, step, agenda),
         }
     }
 
