@@ -78,10 +78,12 @@ const FOUND_WITH_FEW_HOSTS: [u64; 5] = [7_002_162, 7_002_322, 8_002_687, 195_473
 /// refusal of others had ended the launch; a session that went up while `srun` ended its hosts,
 /// because one could not be started; hosts that were given up because they were ended like that;
 /// and a spare for a host whose start was refused for good, which was never launched. In the checks,
-/// hosts that were ended with others in a launch that was given up at the same time.
+/// hosts that were ended with others in a launch that was given up at the same time, and hosts that
+/// had arrived, and closed their links or ended before they were killed with others.
 ///
 /// The last has a start that is cancelled while others are divided.
-const FOUND_WITH_SRUN: [u64; 6] = [81, 201, 1_093, 345_453_659_369, 500_013_311, 500_027_841];
+const FOUND_WITH_SRUN: [u64; 7] =
+    [81, 201, 1_093, 345_453_659_369, 500_013_311, 1_039_349_210_670, 500_027_841];
 
 /// Seeds that have found defects since leaders are redirected to relays: a host that was sent to a
 /// relay that was ending, and was given up with it; a host that was launched in the step in which the

@@ -247,8 +247,10 @@ pub(crate) fn explains(
         Cause::NotScheduled => record.unscheduled.contains(&attempt),
         Cause::Closed | Cause::Exited(Exit::Signal(9)) if record.ended_with_others.contains(&attempt) => true,
         // A host that had not arrived is told the reason.
-        Cause::Closed | Cause::Exited(Exit::Signal(15)) if failure.phase > Phase::Starting => {
-            record.is_cancelled(attempt)
+        Cause::Closed | Cause::Exited(Exit::Signal(15)) => {
+            let had_arrived = failure.phase > Phase::Starting
+                || matches!(world.fates.get(&attempt), Some(Fate::ClosesOnly | Fate::ExitsOpen));
+            had_arrived && record.is_cancelled(attempt)
         }
         _ => false,
     }

@@ -116,14 +116,11 @@ impl Node {
                     self.force_end(link, Cause::NotScheduled, now, out);
                 }
                 ChildState::Starting if had_less => self.force_end(link, Cause::Cancelled, now, out),
-                // Why all programs were ended was not said in time.
-                ChildState::Starting if child.is_awaited() && child.exit().is_some() => {
-                    let (start, exit) = (child.start(), child.exit().unwrap_or(Exit::Unknown));
-                    let cause = self.or_refused(start, Cause::Exited(exit));
-                    self.force_end(link, cause, now, out);
-                }
                 _ => {
-                    let cause = self.staging_overdue(link).unwrap_or(Cause::TimedOut);
+                    // Why all programs of a start were ended was not said in time.
+                    let killed = child.exit().filter(|_| child.is_awaited());
+                    let killed = killed.map(|exit| self.or_refused(child.start(), Cause::Exited(exit)));
+                    let cause = killed.or_else(|| self.staging_overdue(link)).unwrap_or(Cause::TimedOut);
                     self.force_end(link, cause, now, out);
                 }
             }
