@@ -1,9 +1,10 @@
 //! Jobs and steps that end before their time, by `scancel`, at their time limit or requeued:
 //! launches and sessions end with Slurm's own words, and nothing is left.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use libi::Rules;
+use libi::{LaunchReport, Rules};
 
 use crate::TIMEOUT;
 use crate::jobs::{Place, run_inside};
@@ -21,6 +22,9 @@ const TIME_LIMITS: Duration = Duration::from_secs(45);
 const TELL_AGAIN: Duration = Duration::from_secs(10);
 /// When a job whose tasks still run is cancelled again.
 const CANCEL_AGAIN: Duration = Duration::from_secs(3);
+
+/// How many launches are cancelled at most until one is told what the daemon says.
+const LAUNCHES: usize = 3;
 
 /// A launch whose programs run and do not join.
 fn stuck<'a>(lab: &'a Slurm, hosts: &str) -> Launch<'a> {
@@ -58,32 +62,45 @@ fn a_session_whose_job_or_step_is_cancelled_ends_with_the_words_of_slurm() {
     }
 }
 
+/// Cancels the job of a launch, or the step of it, and checks that each host has failed with words of
+/// Slurm. Returns the report, and the words of the daemon.
+fn cancelled_launch(lab: &Slurm, step: &str) -> (Arc<LaunchReport>, String) {
+    let (launch, mut cancelled) = (stuck(lab, HOSTS), String::new());
+    let report = launch.disturbed(SOON, |mark| {
+        all_have_started(mark, NODES.len());
+        cancelled = job(lab);
+        // Slurm may not have heard yet that the tasks of a step run, and does not end them then.
+        let mut told: Option<Instant> = None;
+        within(SOON, "the tasks have ended", || {
+            if told.is_none_or(|at| at.elapsed() > CANCEL_AGAIN) {
+                lab.cancel(&format!("{cancelled}{step}"));
+                told = Some(Instant::now());
+            }
+            leaders(mark).is_empty()
+        });
+    });
+    assert!(!report.is_up(), "{report}");
+    let words = words_of_the_end(&cancelled);
+    for (host, failure) in report.failed() {
+        let cause = failure.cause.to_string();
+        assert!(words.iter().any(|words| cause.contains(words)), "{}: {report}", host.name);
+    }
+    assert_eq!(report.failed().count(), NODES.len(), "{report}");
+    lab.nothing_is_left();
+    let [daemon, ..] = words;
+    (report, daemon)
+}
+
 #[test]
 fn a_launch_whose_job_or_step_is_cancelled_fails_with_the_words_of_slurm() {
     let Some(lab) = Slurm::up() else { return };
     for step in ["", ".0"] {
-        let (launch, mut cancelled) = (stuck(&lab, HOSTS), String::new());
-        let report = launch.disturbed(SOON, |mark| {
-            all_have_started(mark, NODES.len());
-            cancelled = job(&lab);
-            // Slurm may not have heard yet that the tasks of a step run, and does not end them then.
-            let mut told: Option<Instant> = None;
-            within(SOON, "the tasks have ended", || {
-                if told.is_none_or(|at| at.elapsed() > CANCEL_AGAIN) {
-                    lab.cancel(&format!("{cancelled}{step}"));
-                    told = Some(Instant::now());
-                }
-                leaders(mark).is_empty()
-            });
-        });
-        assert!(!report.is_up(), "{report}");
-        let words = words_of_the_end(&cancelled);
-        for (host, failure) in report.failed() {
-            let cause = failure.cause.to_string();
-            assert!(words.iter().any(|words| cause.contains(words)), "{}: {report}", host.name);
-        }
-        assert_eq!(report.failed().count(), NODES.len(), "{report}");
-        lab.nothing_is_left();
+        // srun loses the line of the daemon now and then, and not each time.
+        let mut launches = (0..LAUNCHES).map(|_| cancelled_launch(&lab, step));
+        let said =
+            |(report, words): &(Arc<LaunchReport>, String)| report.to_string().contains(words.as_str());
+        let (report, words) = launches.find(said).expect("the words of the daemon are told");
+        says(&report, "s0001", &[&words]);
     }
 }
 

@@ -210,10 +210,9 @@ impl FrontEndState {
         self.table.why_given_up(self.has_stopped())
     }
 
-    /// Gives all open hosts a verdict: no host is launched any more. `tried` are those of hosts that
-    /// were launched at least once from here.
-    pub(super) fn close(&mut self, tried: &[ChildMessage], now: Instant) {
-        let cause = self.why_given_up();
+    /// Gives all open hosts a verdict, for this reason: no host is launched any more. `tried` are those
+    /// of hosts that were launched at least once from here.
+    pub(super) fn close(&mut self, why: Cause, tried: &[ChildMessage], now: Instant) {
         for report in tried {
             let ChildMessage::Failed(host, ..) = report else { continue };
             if self.table.at(*host).is_some_and(|(_, known)| *known == HostState::Waiting) {
@@ -221,7 +220,7 @@ impl FrontEndState {
             }
         }
         let elapsed = now.since(self.began);
-        self.table.close(&Failure::without_evidence(Phase::Waiting, cause, elapsed));
+        self.table.close(&Failure::without_evidence(Phase::Waiting, why, elapsed));
     }
 
     /// Whether a spare may take the place of a host that has failed like this.

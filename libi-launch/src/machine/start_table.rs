@@ -23,6 +23,7 @@ use std::time::Duration;
 use libi_core::ids::{HostIndex, LinkId, StartId};
 use libi_core::time::Instant;
 
+use self::said::EndOfAll;
 use super::rendezvous::named;
 
 /// How many bulk starts of a launch are divided at most. Each host that makes a start of a thousand
@@ -61,12 +62,7 @@ struct BulkStart {
     /// Since when it waits for resources, and how long it has waited before.
     waits: Option<Instant>,
     queued: Duration,
-    /// A host of it could not be started: until when its starter may end all others for that.
-    may_end_until: Option<Instant>,
-    /// Its starter has said that it ends all programs, and may say why until this time.
-    ends_all: Option<(Instant, String)>,
-    /// Why no such start can succeed.
-    refused: Option<String>,
+    end_of_all: EndOfAll,
 }
 
 /// The process that carries out a bulk start.
@@ -266,7 +262,7 @@ impl StartTable {
     /// can succeed, or if too many starts have been divided.
     pub(super) fn divide(&mut self, id: StartId) -> Option<[Vec<LinkId>; 2]> {
         let start = self.bulk.get(&id)?;
-        let untouched = start.awaited.len() == start.names.len() && start.refused.is_none();
+        let untouched = start.awaited.len() == start.names.len() && start.end_of_all.why_refused().is_none();
         let is_hopeless = self.refused.is_some() || self.divisions == 0;
         if !untouched || start.names.len() < 2 || is_hopeless {
             return None;
@@ -298,15 +294,14 @@ impl StartTable {
 
     /// The next deadline of a starter.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let may_end_until = self.bulk.values().filter_map(|start| start.may_end_until);
-        let says_until = self.bulk.values().filter_map(BulkStart::may_say_why_until);
-        may_end_until.chain(says_until).chain(self.deadlines.first().map(|&(at, _)| at)).min()
+        let reasons = self.bulk.values().filter_map(|start| start.end_of_all.deadline());
+        reasons.chain(self.deadlines.first().map(|&(at, _)| at)).min()
     }
 
     /// The next starter whose deadline has passed, and what is to be done about it.
     pub(super) fn expire(&mut self, now: Instant, grace: Duration) -> Option<(StartId, StarterStep)> {
         for start in self.bulk.values_mut() {
-            start.may_end_until.take_if(|until| *until <= now);
+            start.end_of_all.expire_host(now);
         }
         let &(at, id) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
         let starter = self.bulk.get_mut(&id)?.starter.as_mut()?;

@@ -293,10 +293,22 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
     let exits = scenario.bulk.is_some_and(|bulk| bulk.exits > 0.0);
     let divides = trouble.silent != Selection::None || trouble.killed > 0.0 || exits;
     let until_known = if divides { scenario.rules.kill_grace } else { Duration::ZERO };
-    for said in record.cancelled.iter().filter_map(|cancelled| cancelled.said) {
+    for said in record.cancelled.values().filter_map(|cancelled| cancelled.said) {
         let heard = said + scenario.latency * 2 + until_known + Duration::from_millis(1);
         if let Some(start) = world.starts.iter().find(|start| start.at > heard) {
             return Err(format!("was cancelled at {said}, but starts: {start:?}"));
+        }
+    }
+    // A session that is up is told that its start is ended.
+    let at_of =
+        |which: &dyn Fn(&Notice) -> bool| world.notices.iter().find(|(_, it)| which(it)).map(|(at, _)| *at);
+    let up = at_of(&|it| *it == Notice::Up);
+    let (over, told) = (at_of(&|it| *it == Notice::Over), at_of(&|it| matches!(it, Notice::Revoked(_))));
+    for said in record.cancelled.values().filter_map(|cancelled| cancelled.said) {
+        let heard = said + scenario.latency * 2 + Duration::from_millis(1);
+        let is_up = up.is_some_and(|up| up < said) && Instant::ZERO + scenario.ends > heard;
+        if is_up && told.is_none() && over.is_some() {
+            return Err(format!("was cancelled at {said} when it was up, and is not told"));
         }
     }
     let known: Vec<&HostState> = front.host_states().collect();
@@ -323,12 +335,7 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
         let HostState::Failed(failure) = known else { continue };
         let name = format!("node{}", host.0);
         let is_sound = scenario.host_trouble(&name) == HostTrouble::Nothing;
-        // A host that was ended with others, or lost with its relay, is not launched again once the
-        // launch is given up.
-        let mut ended = record.ended_with_others.iter();
-        let is_ended = ended.any(|(place, _)| *place == MemberRole::Leader(host))
-            || matches!(failure.cause, Cause::LauncherLost(_));
-        let cut_short = failure.cause.is_cut_short() || is_ended && *verdict == Notice::GivenUp;
+        let cut_short = failure.cause.is_cut_short();
         if spared && is_sound && !cut_short && in_time && !replaced.contains(&host) {
             return Err(format!("{host} is sound, but given up: {failure:?}"));
         }

@@ -180,7 +180,7 @@ fn open_hosts_are_given_up_when_the_launch_has_settled() {
 fn hosts_that_join_a_session_which_was_given_up_do_not_count() {
     let mut launch = Launch::with_policy(Policy::All);
     assert_eq!(launch.step(1, &[failed(0)]), NextStep::GiveUp);
-    launch.front.close(&[], at(1));
+    launch.front.close(launch.front.why_given_up(), &[], at(1));
     launch.stage.end(at(3));
     let before = launch.front.progress();
     assert_eq!((launch.record(&joined(1)), launch.front.progress()), (Vec::new(), before));
@@ -194,8 +194,8 @@ fn hosts_that_were_tried_keep_their_attempts_when_the_launch_is_given_up() {
     let in_progress = Failure { cause: launch.front.why_given_up(), ..failure(Cause::Closed) };
     let tried = [ChildMessage::Failed(HostIndex(1), Attempt { lost: 0, failed: 1 }, in_progress.clone())];
     // What is known of a host is not replaced.
-    launch.front.close(&[tried[0].clone(), failed(0)], at(2));
     let master_failed = Cause::MasterFailed(HostIndex(0));
+    launch.front.close(master_failed.clone(), &[tried[0].clone(), failed(0)], at(2));
     let expected = [
         failure(Cause::TimedOut),
         in_progress,

@@ -119,7 +119,8 @@ impl Launcher {
     }
 
     /// The starter of a host has ended it, because it could not start another one: the host is
-    /// launched again. That does not count as an attempt.
+    /// launched again. That does not count as an attempt. Once nothing is launched any more, it is cut
+    /// short like hosts that wait.
     pub(in crate::machine) fn ended_with_others(
         &mut self,
         launch: Launch,
@@ -136,7 +137,10 @@ impl Launcher {
         if !is_here {
             return;
         }
-        if may_be_lost(&terms.options.rules, launch.attempt) {
+        if !terms.is_launching {
+            let cut_short = terms.failure_of_waiting(Cause::Cancelled);
+            reports.push(ChildMessage::Failed(launch.host, superseding(launch.attempt), cut_short));
+        } else if may_be_lost(&terms.options.rules, launch.attempt) {
             // All of them go into one start.
             let not_before = terms.now + terms.options.rules.back_off;
             self.relaunch(launch, not_before, failure, terms, reports);

@@ -99,7 +99,7 @@ impl Node {
 
     /// Handles all expired deadlines.
     pub(super) fn expire(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        self.starts.expire_reasons(now);
+        self.expire_reasons(now, out);
         while let Some((link, child, by)) = self.children.expired(now) {
             // The deadline was shortened when this launcher found that it cannot launch. It is shorter
             // as well for a host of a bulk start whose program has ended.
@@ -211,7 +211,7 @@ impl Node {
             _ if leaves => {}
             Some(launch) => {
                 self.leader_failed(launch, was_up, with_others, failure, now);
-                self.lost_with_relay(launch.host, below, now);
+                self.lost_with_relay(launch.host, with_others, below, now);
             }
             None if self.stage.is_before_up() => self.host_failed(failure, now, out),
             None => {}

@@ -143,7 +143,7 @@ impl Node {
         self.abandon_queue(&why, now);
         tried.extend(self.reports.drain(before..));
         let Role::FrontEnd(front) = &mut self.role else { return };
-        front.close(&tried, now);
+        front.close(why, &tried, now);
     }
 
     /// The failures of the hosts whose launches from here have begun and are cut short for this cause.

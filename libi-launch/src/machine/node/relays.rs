@@ -267,16 +267,20 @@ impl Node {
         below
     }
 
-    /// The hosts below a relay are lost with it.
+    /// The hosts below a relay are lost with it. `with_others`: because the starter ends them all, which
+    /// cuts them short if nothing is launched any more.
     pub(super) fn lost_with_relay(
         &mut self,
         relay: HostIndex,
+        with_others: bool,
         below: Vec<(HostIndex, HostBelow)>,
         now: Instant,
     ) {
+        let is_cut_short = with_others && self.stage.is_before_up() && !self.stage.is_launching();
+        let cause = if is_cut_short { Cause::Cancelled } else { Cause::LauncherLost(relay) };
         for (host, HostBelow { attempt, .. }) in below {
             let (launcher, terms, reports) = self.launcher(now);
-            let failure = terms.failure_of_waiting(Cause::LauncherLost(relay));
+            let failure = terms.failure_of_waiting(cause.clone());
             launcher.lost_below(Launch { host, attempt }, failure, &terms, reports);
         }
     }

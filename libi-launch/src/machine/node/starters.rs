@@ -64,9 +64,20 @@ impl Node {
     /// is told.
     pub(super) fn starter_refused(&mut self, start: StartId, why: &[u8], out: &mut Vec<Effect>) {
         self.starts.refused(start, why);
+        self.revoked(start, String::from_utf8_lossy(why).trim_end().to_owned(), out);
+    }
+
+    /// A session that is up is told that this start of it is ended.
+    fn revoked(&self, start: StartId, why: String, out: &mut Vec<Effect>) {
         if self.is_front() && self.stage.is_up() && self.starts.is_running(start) {
-            let why = String::from_utf8_lossy(why).trim_end().to_owned();
             out.push(Effect::Notify(Notice::Revoked(why)));
+        }
+    }
+
+    /// Handles starters that have not said in time why they end all programs.
+    pub(super) fn expire_reasons(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        while let Some((start, line)) = self.starts.reason_is_late(now) {
+            self.revoked(start, line, out);
         }
     }
 
@@ -92,7 +103,7 @@ impl Node {
             failure.cause,
             Cause::Closed | Cause::StarterExited(_) | Cause::Exited(Exit::Signal(_) | Exit::Unknown)
         );
-        is_ended && self.stage.is_launching()
+        is_ended && self.stage.is_before_up()
     }
 
     /// The starter has reported why a host cannot be started.
@@ -193,25 +204,16 @@ impl Node {
         }
     }
 
-    /// A session that is up is told why its starter ends, if its hosts have not simply ended.
-    fn says_why_it_ends(&self, start: StartId, exit: Exit, out: &mut Vec<Effect>) {
-        if !self.stage.is_up() || !self.starts.is_running(start) {
-            return;
-        }
-        let why = match exit {
-            Exit::Signal(_) => Some(format!("{} {exit}", self.options.launch_method())),
-            _ if self.starts.why_refused(start).is_some() => None,
-            _ => self.starts.end_of_all(start),
-        };
-        out.extend(why.map(|why| Effect::Notify(Notice::Revoked(why))));
-    }
-
     /// The starter has ended. Hosts that have not arrived will not arrive, and no further end of a
     /// host is reported.
     pub(super) fn starter_exited(&mut self, start: StartId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
         self.started(start, now);
-        self.says_why_it_ends(start, exit, out);
-        self.starts.says_no_more(start);
+        let said = self.starts.says_no_more(start);
+        let killed =
+            matches!(exit, Exit::Signal(_)).then(|| format!("{} {exit}", self.options.launch_method()));
+        if let Some(why) = killed.or(said) {
+            self.revoked(start, why, out);
+        }
         let refused = self.starts.why_refused(start);
         self.starts.starter_gone(start);
         if self.divide(start, now, out) {
@@ -290,5 +292,55 @@ impl Node {
             };
             out.push(Effect::EndStarter(start, signal));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use libi_core::machine::Machine;
+
+    use super::super::{Event, LaunchPlan, SessionKey};
+    use super::*;
+    use crate::options::LaunchOptions;
+
+    const START: StartId = StartId(1);
+
+    /// What a session that is up is told if its starter says that it ends all programs, and this
+    /// happens a second later, or nothing, until its time to say why is over.
+    fn told(next: Option<Event>) -> Vec<String> {
+        let options = LaunchOptions::default();
+        let grace = options.rules.kill_grace;
+        let plan = LaunchPlan { hosts: Vec::new(), programs: Vec::new(), size: 0, secret: None, options };
+        let mut node = Node::front(SessionKey(1), &plan, 1);
+        node.stage.go_up();
+        node.starts.add_bulk(START, BTreeMap::from([("n1".to_owned(), LinkId(1))]));
+        let (mut out, mut now) = (Vec::new(), Instant::ZERO);
+        node.on(Event::StarterEndsAll(START, b"srun: aborted\n".to_vec()), now, &mut out);
+        if let Some(event) = next {
+            now += Duration::from_secs(1);
+            node.on(event, now, &mut out);
+        }
+        node.on(Event::Woken, Instant::ZERO + grace, &mut out);
+        node.on(Event::StarterExited(START, Exit::Code(1)), now + grace, &mut out);
+        let revoked = out.into_iter().filter_map(|effect| match effect {
+            Effect::Notify(Notice::Revoked(why)) => Some(why),
+            _ => None,
+        });
+        revoked.collect()
+    }
+
+    #[test]
+    fn a_session_that_is_up_is_told_once_why_its_programs_are_ended() {
+        assert_eq!(told(None), ["srun: aborted"]);
+        let exited = |exit| Some(Event::StarterExited(START, exit));
+        assert_eq!(told(exited(Exit::Code(1))), ["srun: aborted"]);
+        assert!(
+            matches!(&told(exited(Exit::Signal(9)))[..], [why] if why.ends_with("was killed by signal 9"))
+        );
+        let refused = Event::StarterRefused(START, b"CANCELLED\n".to_vec());
+        assert_eq!(told(Some(refused)), ["CANCELLED"]);
     }
 }

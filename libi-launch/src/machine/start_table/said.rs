@@ -24,10 +24,49 @@ use super::{BulkStart, StartTable};
 /// How much of the end of a starter's output is kept as evidence.
 pub(super) const TAIL: usize = 2_000;
 
-impl BulkStart {
-    /// Until when a starter that ends all its programs, and has not said why, may do so.
-    pub(super) fn may_say_why_until(&self) -> Option<Instant> {
-        self.ends_all.as_ref().filter(|_| self.refused.is_none()).map(|&(until, _)| until)
+/// What is known of why a starter ends, or may end, all its programs.
+#[derive(Debug, Default)]
+pub(super) enum EndOfAll {
+    /// Nothing was said.
+    #[default]
+    Unsaid,
+    /// A host could not be started: the starter may end all others for that until this time.
+    ForHost(Instant),
+    /// It ends all programs, as this line says, and may say why until this time.
+    Said(Instant, String),
+    /// No such start can succeed, for this reason.
+    Refused(String),
+}
+
+impl EndOfAll {
+    /// When what was said is over.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::ForHost(until) | Self::Said(until, _) => Some(*until),
+            Self::Unsaid | Self::Refused(_) => None,
+        }
+    }
+
+    pub(super) fn why_refused(&self) -> Option<&String> {
+        match self {
+            Self::Refused(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    fn is_for_host(&self) -> bool {
+        matches!(self, Self::ForHost(_))
+    }
+
+    fn is_said(&self) -> bool {
+        matches!(self, Self::Said(..))
+    }
+
+    /// The host that could not be started is the reason for what follows no longer.
+    pub(super) fn expire_host(&mut self, now: Instant) {
+        if self.is_for_host() && self.deadline().is_some_and(|until| until <= now) {
+            *self = Self::Unsaid;
+        }
     }
 }
 
@@ -59,69 +98,63 @@ impl StartTable {
 
     /// A host of a start could not be started: its starter may end all others until this time.
     pub(in crate::machine) fn may_end_all(&mut self, id: StartId, until: Instant) {
-        let Some(start) = self.bulk.get_mut(&id) else { return };
-        start.may_end_until.get_or_insert(until);
+        let Some(start) = self.bulk.get_mut(&id).filter(|start| !start.end_of_all.is_for_host()) else {
+            return;
+        };
         // The end of all was told first: this is the reason.
-        self.refused.take_if(|why| start.refused.as_ref() == Some(why));
-        (start.refused, start.ends_all) = (None, None);
+        self.refused.take_if(|why| start.end_of_all.why_refused() == Some(why));
+        start.end_of_all = EndOfAll::ForHost(until);
     }
 
     /// The starter ends all its programs, as this line says, and may say why until this time.
     pub(in crate::machine) fn ends_all(&mut self, id: StartId, line: &[u8], until: Instant) {
         self.printed(id, line);
         let is_running = self.is_running(id);
-        let Some(start) = self.bulk.get_mut(&id).filter(|start| start.may_end_until.is_none()) else {
-            return;
-        };
-        if is_running && start.ends_all.is_none() {
-            start.ends_all = Some((until, String::from_utf8_lossy(line).trim_end().to_owned()));
+        let Some(start) = self.bulk.get_mut(&id).filter(|_| is_running) else { return };
+        if matches!(start.end_of_all, EndOfAll::Unsaid) {
+            start.end_of_all = EndOfAll::Said(until, String::from_utf8_lossy(line).trim_end().to_owned());
         }
-    }
-
-    /// The line by which the starter has said that it ends all its programs.
-    pub(in crate::machine) fn end_of_all(&self, id: StartId) -> Option<String> {
-        self.bulk.get(&id)?.ends_all.as_ref().map(|(_, line)| line.clone())
     }
 
     /// Whether a starter that ends all its programs may still say why, or name the host that is the
     /// reason.
     pub(in crate::machine) fn may_say_why(&self, id: StartId) -> bool {
         let start = self.bulk.get(&id).filter(|start| start.starter.is_some());
-        start.is_some_and(|start| start.refused.is_some() || start.ends_all.is_some())
+        start.is_some_and(|start| matches!(start.end_of_all, EndOfAll::Said(..) | EndOfAll::Refused(_)))
     }
 
     /// Whether any starter that ends all its programs has not said why, and may still do so.
     pub(in crate::machine) fn may_any_say_why(&self) -> bool {
-        self.bulk.values().any(|start| start.may_say_why_until().is_some())
+        self.bulk.values().any(|start| start.end_of_all.is_said())
     }
 
-    /// The starter has ended, or its time to say why it ends all programs is over: if it has not, they
-    /// were ended from outside.
-    pub(in crate::machine) fn says_no_more(&mut self, id: StartId) {
-        let Some(start) = self.bulk.get_mut(&id) else { return };
-        if let (None, Some((_, line))) = (&start.refused, &start.ends_all) {
-            let why = format!("ended from outside: {line}");
-            self.refused.get_or_insert_with(|| why.clone());
-            start.refused = Some(why);
-        }
+    /// The starter has ended, or its time to say why it ends all programs is over. If it has not, they
+    /// were ended from outside: returns the line by which it has said that it ends them.
+    pub(in crate::machine) fn says_no_more(&mut self, id: StartId) -> Option<String> {
+        let start = self.bulk.get_mut(&id).filter(|start| start.end_of_all.is_said())?;
+        let EndOfAll::Said(_, line) = std::mem::take(&mut start.end_of_all) else { return None };
+        let why = format!("ended from outside: {line}");
+        self.refused.get_or_insert_with(|| why.clone());
+        start.end_of_all = EndOfAll::Refused(why);
+        Some(line)
     }
 
-    /// The same, of the starters whose time is over.
-    pub(in crate::machine) fn expire_reasons(&mut self, now: Instant) {
-        let late = |start: &BulkStart| start.may_say_why_until().is_some_and(|until| until <= now);
-        let late: Vec<StartId> =
-            self.bulk.iter().filter(|(_, start)| late(start)).map(|(&id, _)| id).collect();
-        late.into_iter().for_each(|id| self.says_no_more(id));
+    /// The next starter whose time to say why it ends all programs is over, with the line by which it
+    /// has said that.
+    pub(in crate::machine) fn reason_is_late(&mut self, now: Instant) -> Option<(StartId, String)> {
+        let is_late = |it: &EndOfAll| it.is_said() && it.deadline().is_some_and(|until| until <= now);
+        let (&late, _) = self.bulk.iter().find(|(_, start)| is_late(&start.end_of_all))?;
+        Some((late, self.says_no_more(late)?))
     }
 
     /// Whether a start may be ended because one of its hosts could not be started.
     pub(in crate::machine) fn is_ending_all(&self, id: StartId) -> bool {
-        self.bulk.get(&id).is_some_and(|start| start.may_end_until.is_some())
+        self.bulk.get(&id).is_some_and(|start| start.end_of_all.is_for_host())
     }
 
     /// Whether any start may be ended because one of its hosts could not be started.
     pub(in crate::machine) fn is_any_ending_all(&self) -> bool {
-        self.bulk.values().any(|start| start.may_end_until.is_some())
+        self.bulk.values().any(|start| start.end_of_all.is_for_host())
     }
 
     /// Whether a start waits for resources.
@@ -139,12 +172,14 @@ impl StartTable {
     pub(in crate::machine) fn refused(&mut self, id: StartId, why: &[u8]) {
         let is_running = self.is_running(id);
         let Some(start) = self.bulk.get_mut(&id) else { return };
-        if start.may_end_until.is_some() || !is_running {
+        if start.end_of_all.is_for_host() || !is_running {
             return self.printed(id, why);
         }
-        let why = String::from_utf8_lossy(why).trim_end().to_owned();
-        self.refused.get_or_insert_with(|| why.clone());
-        start.refused.get_or_insert(why);
+        if start.end_of_all.why_refused().is_none() {
+            let why = String::from_utf8_lossy(why).trim_end().to_owned();
+            self.refused.get_or_insert_with(|| why.clone());
+            start.end_of_all = EndOfAll::Refused(why);
+        }
     }
 
     /// Why no start can succeed, if that is known.
@@ -154,7 +189,7 @@ impl StartTable {
 
     /// Why no start like this one can succeed, if that is known.
     pub(in crate::machine) fn why_refused(&self, id: StartId) -> Option<String> {
-        self.bulk.get(&id)?.refused.clone()
+        self.bulk.get(&id)?.end_of_all.why_refused().cloned()
     }
 
     /// The end of everything that a starter has printed.

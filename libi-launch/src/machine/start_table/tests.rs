@@ -200,7 +200,7 @@ fn a_host_that_is_named_after_the_end_of_all_is_the_reason_for_it() {
     assert_eq!((table.why_refused(id), table.why_all_refused()), (None, None));
     assert!(!table.may_say_why(id) && table.is_ending_all(id));
     table.ends_all(id, b"aborted\n", at(6));
-    table.says_no_more(id);
+    assert_eq!(table.says_no_more(id), None);
     assert!(!table.may_say_why(id) && table.why_all_refused().is_none(), "it is ended for the host");
 }
 
@@ -209,9 +209,9 @@ fn an_end_of_all_for_which_no_reason_is_said_in_time_is_from_outside() {
     let (mut table, id) = bulk();
     table.ends_all(id, b"aborted\n", at(3));
     table.ends_all(id, b"complete\n", at(4));
-    table.expire_reasons(at(2));
-    assert_eq!(table.why_all_refused(), None);
-    table.expire_reasons(at(3));
+    assert_eq!((table.reason_is_late(at(2)), table.why_all_refused()), (None, None));
+    assert_eq!(table.reason_is_late(at(3)), Some((id, "aborted".to_owned())));
+    assert_eq!((table.reason_is_late(at(4)), table.says_no_more(id)), (None, None), "it is told once");
     let why = Some("ended from outside: aborted".to_owned());
     assert_eq!((table.why_refused(id), table.why_all_refused()), (why.clone(), why));
     assert_eq!((table.may_any_say_why(), table.next_deadline()), (false, None));

@@ -25,7 +25,6 @@ pub(crate) const CANCELLED: &str = "slurmstepd-n1: error: *** STEP 7.0 ON n1 CAN
 /// A cancelled start.
 #[derive(Debug)]
 pub(crate) struct Cancelled {
-    start: StartId,
     /// When it was said, if it was.
     pub(crate) said: Option<Instant>,
     pub(crate) hosts: Vec<(MemberRole, Attempt)>,
@@ -81,7 +80,7 @@ impl Cluster {
         let open: Vec<LinkId> = starter.open.iter().copied().collect();
         let hosts = open.iter().filter_map(|link| starter.hosts.get(link));
         let hosts = hosts.map(|spec| (MemberRole::Leader(spec.host), spec.attempt)).collect();
-        self.bulk.srun.cancelled.push(Cancelled { start, said: None, hosts });
+        self.bulk.srun.cancelled.insert(start, Cancelled { said: None, hosts });
         self.last_fault = now;
         // The first ends may be told before that of all.
         let is_late = self.rng.chance(0.3);
@@ -108,8 +107,7 @@ impl Cluster {
         let Some(starter) = self.bulk.starters.get(&start).filter(|starter| starter.running) else { return };
         // If it was asked to end, because all its hosts had ended, that is not the end of all.
         let is_of_all = !starter.asked;
-        let mut cancelled = self.bulk.srun.cancelled.iter_mut();
-        if let Some(cancelled) = cancelled.find(|cancelled| cancelled.start == start).filter(|_| is_of_all) {
+        if let Some(cancelled) = self.bulk.srun.cancelled.get_mut(&start).filter(|_| is_of_all) {
             cancelled.said = Some(agenda.now());
         }
         let says = Event::StarterEndsAll(start, format!("{ABORTED}\n").into_bytes());
@@ -119,8 +117,7 @@ impl Cluster {
     /// A starter was asked to end. What it has said before, and is not heard yet, may follow from that.
     pub(super) fn asked_before_it_is_heard(&mut self, start: StartId, now: Instant) {
         let way = self.scenario.latency * 2 + Duration::from_millis(1);
-        let mut cancelled = self.bulk.srun.cancelled.iter_mut();
-        if let Some(cancelled) = cancelled.find(|cancelled| cancelled.start == start) {
+        if let Some(cancelled) = self.bulk.srun.cancelled.get_mut(&start) {
             cancelled.said.take_if(|said| now < *said + way);
         }
     }

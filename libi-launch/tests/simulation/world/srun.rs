@@ -60,7 +60,7 @@ pub(crate) struct SrunRecord {
     /// The starts of hosts that an earlier start with the same attempts was to bring up.
     pub(crate) parts: u32,
     /// The starts that were cancelled.
-    pub(crate) cancelled: Vec<Cancelled>,
+    pub(crate) cancelled: BTreeMap<StartId, Cancelled>,
     /// A session that was up although the end of its programs was due.
     pub(crate) up_too_early: Option<String>,
 }
@@ -68,7 +68,7 @@ pub(crate) struct SrunRecord {
 impl SrunRecord {
     /// Whether the start of this attempt was cancelled.
     pub(crate) fn is_cancelled(&self, attempt: (MemberRole, Attempt)) -> bool {
-        self.cancelled.iter().any(|cancelled| cancelled.hosts.contains(&attempt))
+        self.cancelled.values().any(|cancelled| cancelled.hosts.contains(&attempt))
     }
 
     /// How long any start has waited until this time.
