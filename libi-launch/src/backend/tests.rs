@@ -11,7 +11,7 @@ pub(super) fn word(text: &str) -> OsBytes {
     OsBytes::try_from(text).unwrap()
 }
 
-pub(super) fn host(name: &str, user: Option<&str>, port: Option<u16>) -> HostSpec {
+pub(crate) fn host(name: &str, user: Option<&str>, port: Option<u16>) -> HostSpec {
     HostSpec {
         host: HostIndex(1),
         attempt: Attempt::default(),
@@ -24,7 +24,7 @@ pub(super) fn host(name: &str, user: Option<&str>, port: Option<u16>) -> HostSpe
     }
 }
 
-pub(super) fn program() -> Program {
+pub(crate) fn program() -> Program {
     Program {
         executable: word("./daemon"),
         args: vec![word("it's"), word("-v")],

@@ -12,6 +12,7 @@
 //! | the start has its resources | its launches begin |
 //! | it ends all programs | what follows is in `start_table/said.rs` |
 //! | no such start can succeed | hosts that have not arrived fail, and none is launched again |
+//! | another start ends all for a host | its hosts that have not arrived fail then, too |
 //! | the last host of the start is gone | the starter is asked to end, and killed if it does not |
 //! | it has ended by itself | the starter has time to say why, before `Done` |
 //!
@@ -36,6 +37,11 @@ use crate::machine::start_table::StarterStep;
 
 /// SIGKILL, which has this number on all systems.
 const KILL: i32 = 9;
+
+/// Whether a host may still arrive.
+fn is_expected(child: &Child) -> bool {
+    child.is_awaited() && !child.is_ending()
+}
 
 impl Node {
     /// A start waits for resources: its hosts have the time of the queue.
@@ -62,9 +68,16 @@ impl Node {
 
     /// No such start can succeed: what a starter says of the end of its job. A session that is up
     /// is told.
-    pub(super) fn starter_refused(&mut self, start: StartId, why: &[u8], out: &mut Vec<Effect>) {
+    pub(super) fn starter_refused(
+        &mut self,
+        start: StartId,
+        why: &[u8],
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
         self.starts.refused(start, why);
         self.revoked(start, String::from_utf8_lossy(why).trim_end().to_owned(), out);
+        self.give_up_ended(now, out);
     }
 
     /// A session that is up is told that this start of it is ended.
@@ -82,15 +95,33 @@ impl Node {
     }
 
     /// The starter ends all its programs, and may say why.
-    pub(super) fn starter_ends_all(&mut self, start: StartId, line: &[u8], now: Instant) {
+    pub(super) fn starter_ends_all(
+        &mut self,
+        start: StartId,
+        line: &[u8],
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
         self.starts.ends_all(start, line, now + self.options.rules.kill_grace);
+        self.give_up_ended(now, out);
+    }
+
+    /// Gives up hosts that have not arrived, will not, and cannot be launched again.
+    fn give_up_ended(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        let Some((why, links)) = self.starts.ended_for_good() else { return };
+        for link in links {
+            let Some(child) = self.children.get_mut(link).filter(|child| is_expected(child)) else {
+                continue;
+            };
+            child.close();
+            child.forgo_exit();
+            self.ends(link, Cause::NotStarted(why.clone()), now, out);
+        }
     }
 
     fn set_awaited_deadlines(&mut self, start: StartId, by: Instant, now: Instant) {
         for link in self.starts.children(start) {
-            if let Some(child) =
-                self.children.get_mut(link).filter(|child| child.is_awaited() && !child.is_ending())
-            {
+            if let Some(child) = self.children.get_mut(link).filter(|child| is_expected(child)) {
                 child.restart(start, now);
                 self.children.set_deadline(link, by);
             }
@@ -115,8 +146,7 @@ impl Node {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        let awaited = |child: &Child| child.is_awaited() && !child.is_ending();
-        let Some(link) = self.child_named(start, host, awaited) else {
+        let Some(link) = self.child_named(start, host, is_expected) else {
             return self.starts.printed(start, why);
         };
         let Some(child) = self.children.get_mut(link) else { return };
@@ -127,6 +157,12 @@ impl Node {
             self.starts.may_end_all(start, now + self.options.rules.kill_grace);
         }
         self.ends(link, Cause::NotStarted(why), now, out);
+        // Those that have been killed need not wait for the reason any longer.
+        for link in self.starts.children(start) {
+            let exit = self.children.get(link).filter(|child| is_expected(child)).and_then(Child::exit);
+            exit.into_iter().for_each(|exit| self.leader_ended(link, exit, now, out));
+        }
+        self.give_up_ended(now, out);
     }
 
     /// The starter has reported how the program on a host ended.
@@ -296,51 +332,4 @@ impl Node {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::time::Duration;
-
-    use libi_core::machine::Machine;
-
-    use super::super::{Event, LaunchPlan, SessionKey};
-    use super::*;
-    use crate::options::LaunchOptions;
-
-    const START: StartId = StartId(1);
-
-    /// What a session that is up is told if its starter says that it ends all programs, and this
-    /// happens a second later, or nothing, until its time to say why is over.
-    fn told(next: Option<Event>) -> Vec<String> {
-        let options = LaunchOptions::default();
-        let grace = options.rules.kill_grace;
-        let plan = LaunchPlan { hosts: Vec::new(), programs: Vec::new(), size: 0, secret: None, options };
-        let mut node = Node::front(SessionKey(1), &plan, 1);
-        node.stage.go_up();
-        node.starts.add_bulk(START, BTreeMap::from([("n1".to_owned(), LinkId(1))]));
-        let (mut out, mut now) = (Vec::new(), Instant::ZERO);
-        node.on(Event::StarterEndsAll(START, b"srun: aborted\n".to_vec()), now, &mut out);
-        if let Some(event) = next {
-            now += Duration::from_secs(1);
-            node.on(event, now, &mut out);
-        }
-        node.on(Event::Woken, Instant::ZERO + grace, &mut out);
-        node.on(Event::StarterExited(START, Exit::Code(1)), now + grace, &mut out);
-        let revoked = out.into_iter().filter_map(|effect| match effect {
-            Effect::Notify(Notice::Revoked(why)) => Some(why),
-            _ => None,
-        });
-        revoked.collect()
-    }
-
-    #[test]
-    fn a_session_that_is_up_is_told_once_why_its_programs_are_ended() {
-        assert_eq!(told(None), ["srun: aborted"]);
-        let exited = |exit| Some(Event::StarterExited(START, exit));
-        assert_eq!(told(exited(Exit::Code(1))), ["srun: aborted"]);
-        assert!(
-            matches!(&told(exited(Exit::Signal(9)))[..], [why] if why.ends_with("was killed by signal 9"))
-        );
-        let refused = Event::StarterRefused(START, b"CANCELLED\n".to_vec());
-        assert_eq!(told(Some(refused)), ["CANCELLED"]);
-    }
-}
+mod tests;

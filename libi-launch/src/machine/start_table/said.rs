@@ -10,13 +10,17 @@
 //! | it ends all programs | a host cannot be started, or no start can succeed | that is the reason |
 //! | | neither in time | the programs were ended from outside: no start can succeed |
 //! | no start can succeed | a host cannot be started | that is the reason instead |
+//! | a host cannot be started, and it ends all | no other start can succeed | that is why its hosts fail |
 //!
 //! While a starter may say why, programs that are killed wait for it, and no other start begins. A
 //! program that is asked or forced to end before anything was said waits for `kill_grace`.
+//!
+//! Programs that are ended because of a host are launched again. If no start can succeed any more,
+//! those whose end is still to be told fail at once: a starter may take long, or never tell it.
 
 use std::time::Duration;
 
-use libi_core::ids::StartId;
+use libi_core::ids::{LinkId, StartId};
 use libi_core::time::Instant;
 
 use super::{BulkStart, StartTable};
@@ -30,8 +34,9 @@ pub(super) enum EndOfAll {
     /// Nothing was said.
     #[default]
     Unsaid,
-    /// A host could not be started: the starter may end all others for that until this time.
-    ForHost(Instant),
+    /// A host could not be started: the starter may end all others for that until this time, or has
+    /// said that it does.
+    ForHost { until: Instant, is_said: bool },
     /// It ends all programs, as this line says, and may say why until this time.
     Said(Instant, String),
     /// No such start can succeed, for this reason.
@@ -42,7 +47,7 @@ impl EndOfAll {
     /// When what was said is over.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::ForHost(until) | Self::Said(until, _) => Some(*until),
+            Self::ForHost { until, .. } | Self::Said(until, _) => Some(*until),
             Self::Unsaid | Self::Refused(_) => None,
         }
     }
@@ -55,7 +60,7 @@ impl EndOfAll {
     }
 
     fn is_for_host(&self) -> bool {
-        matches!(self, Self::ForHost(_))
+        matches!(self, Self::ForHost { .. })
     }
 
     fn is_said(&self) -> bool {
@@ -103,7 +108,7 @@ impl StartTable {
         };
         // The end of all was told first: this is the reason.
         self.refused.take_if(|why| start.end_of_all.why_refused() == Some(why));
-        start.end_of_all = EndOfAll::ForHost(until);
+        start.end_of_all = EndOfAll::ForHost { until, is_said: start.end_of_all.is_said() };
     }
 
     /// The starter ends all its programs, as this line says, and may say why until this time.
@@ -111,9 +116,23 @@ impl StartTable {
         self.printed(id, line);
         let is_running = self.is_running(id);
         let Some(start) = self.bulk.get_mut(&id).filter(|_| is_running) else { return };
-        if matches!(start.end_of_all, EndOfAll::Unsaid) {
-            start.end_of_all = EndOfAll::Said(until, String::from_utf8_lossy(line).trim_end().to_owned());
+        match &mut start.end_of_all {
+            EndOfAll::Unsaid => {
+                start.end_of_all = EndOfAll::Said(until, String::from_utf8_lossy(line).trim_end().to_owned());
+            }
+            EndOfAll::ForHost { is_said, .. } => *is_said = true,
+            _ => {}
         }
+    }
+
+    /// The children that have not arrived of starts that end all their programs because of a host, if
+    /// it is known why no start can launch them again.
+    pub(in crate::machine) fn ended_for_good(&self) -> Option<(String, Vec<LinkId>)> {
+        let why = self.refused.clone()?;
+        let is_ended =
+            |start: &&BulkStart| matches!(start.end_of_all, EndOfAll::ForHost { is_said: true, .. });
+        let ended = self.bulk.values().filter(is_ended);
+        Some((why, ended.flat_map(|start| &start.awaited).copied().collect()))
     }
 
     /// Whether a starter that ends all its programs may still say why, or name the host that is the

@@ -15,7 +15,7 @@ use super::srun::SrunEvent;
 use super::{Cluster, Happening};
 
 /// What `srun` prints when all programs are ended.
-const ABORTED: &str = "srun: Job step aborted: Waiting up to 2 seconds for job step to finish.";
+pub(super) const ABORTED: &str = "srun: Job step aborted: Waiting up to 2 seconds for job step to finish.";
 /// The cause of hosts whose programs were ended without a reason.
 pub(crate) const ENDED: &str = "ended from outside: srun: Job step aborted: Waiting up to 2 seconds for job \
                                 step to finish.";

@@ -13,7 +13,7 @@ use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, HostSpec, LinkId, Notice, StartId};
 
 use super::bulk::BulkEvent;
-use super::cancelled::{CancelStep, Cancelled};
+use super::cancelled::{ABORTED, CancelStep, Cancelled};
 use super::{Cluster, Happening};
 use crate::srun_starts::HostTrouble;
 
@@ -57,6 +57,8 @@ pub(crate) struct SrunRecord {
     pub(crate) refused: BTreeSet<(MemberRole, Attempt)>,
     pub(crate) unscheduled: BTreeSet<(MemberRole, Attempt)>,
     pub(crate) ended_with_others: BTreeSet<(MemberRole, Attempt)>,
+    /// Of these, the hosts whose ends were not told before the starter ended.
+    pub(crate) untold: BTreeSet<(MemberRole, Attempt)>,
     /// The starts of hosts that an earlier start with the same attempts was to bring up.
     pub(crate) parts: u32,
     /// The starts that were cancelled.
@@ -172,8 +174,17 @@ impl Cluster {
         if !self.bulk.starters.get(&start).is_some_and(|starter| starter.running) {
             return;
         }
+        // That all are ended is told before the reason, after it, or not at all.
+        let ends_all = Event::StarterEndsAll(start, format!("{ABORTED}\n").into_bytes());
+        let (is_said, is_first) = (self.rng.chance(0.5), self.rng.chance(0.5));
+        if is_said && is_first {
+            self.starter_says(start, ends_all.clone(), agenda);
+        }
         let why = format!("{NOT_LAUNCHED}{name}: Communication connection failure\n").into_bytes();
         self.starter_says(start, Event::HostFailed(start, name.to_owned(), why), agenda);
+        if is_said && !is_first {
+            self.starter_says(start, ends_all, agenda);
+        }
         if let Some(starter) = self.bulk.starters.get_mut(&start) {
             starter.open.remove(&link);
             starter.gone.insert(link);
@@ -183,7 +194,8 @@ impl Cluster {
         agenda.plan(agenda.now() + after, Happening::Bulk(BulkEvent::Srun(start, SrunEvent::EndsAll)));
     }
 
-    /// `srun` kills all programs of a start, reports that, and ends.
+    /// `srun` kills all programs of a start, reports that, and ends; or does not report it of programs
+    /// that had hardly begun, and waits for them.
     fn end_all(&mut self, start: StartId, agenda: &mut Agenda<Self>) {
         let Some(starter) = self.bulk.starters.get_mut(&start) else { return };
         let open: Vec<_> = std::mem::take(&mut starter.open).into_iter().collect();
@@ -192,12 +204,14 @@ impl Cluster {
         let deadline = Instant::ZERO + self.scenario.deadline;
         let is_up = self.notices.iter().any(|(at, notice)| *notice == Notice::Up && *at < deadline);
         self.last_fault = agenda.now();
+        let is_slow = self.rng.chance(0.2);
         for link in open {
             let Some(spec) = self.bulk.starters.get(&start).and_then(|it| it.hosts.get(&link)).cloned()
             else {
                 continue;
             };
-            self.bulk.srun.ended_with_others.insert((MemberRole::Leader(spec.host), spec.attempt));
+            let place = (MemberRole::Leader(spec.host), spec.attempt);
+            self.bulk.srun.ended_with_others.insert(place);
             // A later start may be responsible for the same link.
             let is_own = self.bulk.start_of(link) == Some(start);
             let process = self.process_of(start, link).filter(|_| is_own);
@@ -214,13 +228,17 @@ impl Cluster {
                     self.was_cut |= self.notices.iter().any(|(_, notice)| *notice == Notice::Up);
                     self.end(id, Exit::Signal(9), agenda);
                 }
+                None if is_slow && self.rng.chance(0.5) => {
+                    self.bulk.srun.untold.insert(place);
+                }
                 None => {
                     let ended = Event::HostEnded(start, spec.name.clone(), Exit::Signal(9));
                     self.starter_says(start, ended, agenda);
                 }
             }
         }
-        self.starter_ends(start, Exit::Code(1), agenda);
+        let after = if is_slow { Duration::from_millis(self.rng.below(7_000)) } else { Duration::ZERO };
+        agenda.plan(agenda.now() + after, Happening::Bulk(BulkEvent::Exits(start, Exit::Code(1))));
     }
 
     /// A start has its resources, or has ended: if it has waited for too long, its hosts may have been
