@@ -643,6 +643,17 @@ MUTANTS = [
  ('values put on two hosts with agents have the same version', C + 'kvs.rs',
   'leader: view.topology.host_rank() }',
   'leader: view.topology.me }'),
+ ('who was released is killed when it is silent', M + 'node/child_end.rs',
+  'if child.is_detached() {\n'
+   '// A detached',
+  'if false {\n'
+   '// A detached'),
+ ('who is not awaited stays in the tree', M + 'membership.rs',
+  '            ranks.remove_all(&surplus);',
+  '            let _ = &surplus;'),
+ ('forget what was tried below a lost leader', M + 'launcher.rs',
+  'spec.attempt = spec.attempt.max(attempt);',
+  'let _ = (spec, attempt);'),
 ]
 
 # Known to go unnoticed within the seeds that are tried: checks that the simulation still owes.
@@ -668,19 +679,6 @@ UNNOTICED = [
  ('leaders wait for relays that never listen (relays)', M + 'relays.rs',
   'start.held_until.get_or_insert(now + HOLD);',
   'let _ = now + HOLD;'),
- # Only of one that is released and has fallen silent.
- ('who was released is killed when it is silent', M + 'node/child_end.rs',
-  'if child.is_detached() {\n'
-   '// A detached',
-  'if false {\n'
-   '// A detached'),
- # Only when the front end has given up waiting for what is on its way; a test of tree.rs notices.
- ('who is not awaited stays in the tree', M + 'membership.rs',
-  '            ranks.remove_all(&surplus);',
-  '            let _ = &surplus;'),
- ('forget what was tried below a lost leader', M + 'launcher.rs',
-  'spec.attempt = spec.attempt.max(attempt);',
-  'let _ = (spec, attempt);'),
 ]
 
 

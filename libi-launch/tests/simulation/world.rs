@@ -67,6 +67,8 @@ pub(crate) struct Process {
     pub(crate) told_up: bool,
     /// How many bytes it may still send before its link to the parent breaks.
     sends: Option<usize>,
+    /// Whether its link to the parent has broken for that.
+    pub(crate) broke: bool,
     busy_until: Instant,
     processor: Processor<(LinkId, StartRequest, Fate, Duration)>,
 }
@@ -186,6 +188,7 @@ impl Cluster {
             ended_at: None,
             told_up: false,
             sends: None,
+            broke: false,
             busy_until: Instant::ZERO,
             processor: Processor::default(),
         });
@@ -274,7 +277,8 @@ impl Cluster {
                 self.arrive(parent, at, Input::Bytes(at, bytes), agenda);
             }
             if self.process(from).sends == Some(0) {
-                self.process(from).sends = None;
+                let process = self.process(from);
+                (process.sends, process.broke) = (None, true);
                 self.cut(from, agenda);
             }
             return;
