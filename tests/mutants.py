@@ -724,6 +724,16 @@ def command(what):
     return ["cargo", "test", "--quiet", "--release", *what]
 
 
+def kill_session(leader):
+    """Kills the processes of a session: the runner gives each test a process group of its own."""
+    for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
+        try:
+            if os.getsid(pid) == leader:
+                os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
 def noticed(tree, target, check):
     """How a check notices what was done to a tree, if it does."""
     name, what, seeds, timeout = check
@@ -745,7 +755,7 @@ def noticed(tree, target, check):
         fails = run.wait(timeout=timeout) != 0
         return f"{name}, {time.monotonic() - begun:.0f} s" if fails else None
     except subprocess.TimeoutExpired:
-        os.killpg(run.pid, signal.SIGKILL)
+        kill_session(run.pid)
         run.wait()
         return f"{name}, which hangs"
 
