@@ -14,7 +14,7 @@ use libi_launch::machine::{HostState, LinkPolicy, Node, Notice, Policy};
 use crate::blocked_launchers;
 use crate::scenario::{Fate, Scenario, Trouble};
 use crate::srun_starts::{HostTrouble, queued};
-use crate::world::{Cluster, Start};
+use crate::world::{Cluster, FRONT, Start};
 
 /// The launches of each host, in the order of attempts.
 fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
@@ -211,7 +211,9 @@ pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), Stri
     let Some(up) = up.filter(|_| scenario.freezes.is_empty()) else { return Ok(()) };
     let known_by = |at: Instant| at + scenario.rules.peer_timeout * 3 + scenario.rules.kill_grace * 8;
     for death in world.deaths.iter().filter(|death| death.at > up + Duration::from_secs(5)) {
-        let alive = death.above.iter().all(|id| world.processes[id.0 as usize].alive);
+        // A process whose parent has just died is lost with that.
+        let alive = death.above.last() == Some(&FRONT)
+            && death.above.iter().all(|id| world.processes[id.0 as usize].alive);
         let rank = match death.place {
             // An agent with members is lost with its host.
             Some(MemberRole::Leader(_)) if !scenario.members_join() => continue,
@@ -318,7 +320,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         // A host that has failed before a start is cancelled may be replaced before that is known.
         let is_cancelled = !world.bulk.srun.cancelled.is_empty();
         let is_refused = is_cancelled || scenario.host_trouble(&replaced.by) == HostTrouble::Outside;
-        let had_no_resources = world.without_resources.contains(&replaced.by);
+        let had_no_resources = world.without_resources.contains_key(&replaced.by);
         let launched =
             is_refused || had_no_resources || world.starts.iter().any(|start| start.name == replaced.by);
         if *verdict == Notice::Up && in_time && !launched && !scenario.is_crowded() && !scenario.settles() {
@@ -375,7 +377,9 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostSt
         }
     }
     let attempt = rules.hello_timeout + rules.join_timeout + rules.kill_grace * 4 + rules.back_off_max;
-    let latest = world.starts.last().map_or(Instant::ZERO, |start| start.at);
+    // What is refused for lack of resources is tried again.
+    let refused = world.without_resources.values().max().copied();
+    let latest = world.starts.last().map(|start| start.at).max(refused).unwrap_or(Instant::ZERO);
     let idle = deadline.since(latest);
     // What the front end takes for waiting may have been launched: the news are on their way.
     if waited

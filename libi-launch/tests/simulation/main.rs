@@ -38,9 +38,12 @@ use libi_launch::failure::{Cause, Phase};
 use libi_launch::machine::{Event, HostState, Node, Notice, Policy};
 
 use driver::Driver;
-use scenario::Scenario;
+use scenario::{Fate, Scenario};
 use seeds::{check_all, seeds_of_part};
 use world::{Cluster, FRONT, Happening, Pick};
+
+/// How long a launch without an answer counts towards those in flight, if REM is shorter.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// The seeds of the run, divided into tests that run at the same time. Each kind runs one seed of so many.
 macro_rules! in_parts {
@@ -177,8 +180,11 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
         let rules = &scenario.rules;
         let attempt = rules.hello_timeout + rules.join_timeout + rules.kill_grace * 4 + rules.back_off * 16;
         let attempts = u32::from(rules.attempts) * (1 + scenario.spares);
-        latest =
-            latest.min(Instant::ZERO + Duration::from_secs(40) + attempt * attempts + rules.failure_linger);
+        // A launcher that has few launches in flight, four at least, waits for silent ones.
+        let is_silent = |fate: &&Fate| matches!(fate, Fate::Hangs | Fate::HangsWithBanner);
+        let silent = sim.world.fates.values().filter(is_silent).count() as u32;
+        let by = Duration::from_secs(40) + attempt * attempts + rules.failure_linger + SILENCE * silent / 4;
+        latest = latest.min(Instant::ZERO + by);
     }
     if *at > latest {
         return Err(format!("the verdict came at {at}, after {latest}"));

@@ -95,8 +95,8 @@ pub(crate) struct Cluster {
     pub(crate) denials: BTreeMap<MemberRole, usize>,
     /// All launches of hosts, in order.
     pub(crate) starts: Vec<Start>,
-    /// The machines whose launch was refused for lack of resources.
-    pub(crate) without_resources: BTreeSet<String>,
+    /// The machines whose launch was refused for lack of resources, and when it was at last.
+    pub(crate) without_resources: BTreeMap<String, Instant>,
     pub(crate) deaths: Vec<Death>,
     /// What the front end had given up when a process was killed.
     pub(crate) given_up: BTreeSet<HostIndex>,

@@ -53,7 +53,7 @@ impl Cluster {
         if let MemberRole::Leader(host) = place {
             if self.is_full(from) {
                 self.note_fate(place, attempt, Fate::OutOfResources);
-                self.without_resources.insert(name);
+                self.without_resources.insert(name, agenda.now());
                 return agenda.tell(
                     agenda.now(),
                     from,
