@@ -23,9 +23,6 @@ const TELL_AGAIN: Duration = Duration::from_secs(10);
 /// When a job whose tasks still run is cancelled again.
 const CANCEL_AGAIN: Duration = Duration::from_secs(3);
 
-/// What srun says of a step that slurmctld ends, if the daemon's words are lost.
-const FORCED: &str = "srun: Force Terminated StepId=";
-
 /// How many launches are cancelled at most until one is told what the daemon says.
 const LAUNCHES: usize = 3;
 
@@ -122,16 +119,11 @@ fn at_the_time_limit_of_its_job_a_session_ends_and_a_launch_fails_with_the_words
         }
     });
     assert!(!report.is_up(), "{report}");
+    says(&report, "s0005", &["slurmstepd-s0005: error: *** STEP ", " DUE TO TIME LIMIT ***"]);
     let lines = running.ends(TIME_LIMITS);
     is_revoked(&lines, &first);
+    assert!(lines.iter().any(|line| line.ends_with(" DUE TO TIME LIMIT ***")), "{lines:#?}");
     all_are_named(&lines, &NODES);
-    // srun loses the line of the daemon now and then, but not of both jobs.
-    let daemon = ["slurmstepd-s0005: error: *** STEP ", " DUE TO TIME LIMIT ***"];
-    if lines.iter().any(|line| line.ends_with(daemon[1])) && report.to_string().contains(FORCED) {
-        says(&report, "s0005", &[FORCED]);
-    } else {
-        says(&report, "s0005", &daemon);
-    }
     lab.nothing_is_left();
 }
 
