@@ -57,8 +57,6 @@ pub(crate) struct SrunRecord {
     pub(crate) refused: BTreeSet<(MemberRole, Attempt)>,
     pub(crate) unscheduled: BTreeSet<(MemberRole, Attempt)>,
     pub(crate) ended_with_others: BTreeSet<(MemberRole, Attempt)>,
-    /// Of these, the hosts whose ends were not told before the starter ended.
-    pub(crate) untold: BTreeSet<(MemberRole, Attempt)>,
     /// The starts of hosts that an earlier start with the same attempts was to bring up.
     pub(crate) parts: u32,
     /// The starts that were cancelled.
@@ -210,8 +208,7 @@ impl Cluster {
             else {
                 continue;
             };
-            let place = (MemberRole::Leader(spec.host), spec.attempt);
-            self.bulk.srun.ended_with_others.insert(place);
+            self.bulk.srun.ended_with_others.insert((MemberRole::Leader(spec.host), spec.attempt));
             // A later start may be responsible for the same link.
             let is_own = self.bulk.start_of(link) == Some(start);
             let process = self.process_of(start, link).filter(|_| is_own);
@@ -228,9 +225,7 @@ impl Cluster {
                     self.was_cut |= self.notices.iter().any(|(_, notice)| *notice == Notice::Up);
                     self.end(id, Exit::Signal(9), agenda);
                 }
-                None if is_slow && self.rng.chance(0.5) => {
-                    self.bulk.srun.untold.insert(place);
-                }
+                None if is_slow && self.rng.chance(0.5) => {}
                 None => {
                     let ended = Event::HostEnded(start, spec.name.clone(), Exit::Signal(9));
                     self.starter_says(start, ended, agenda);
