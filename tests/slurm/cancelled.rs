@@ -37,8 +37,13 @@ fn words(job: &str, node: &str) -> String {
 }
 
 /// How Slurm may say that a job has ended: srun may end before it has printed the first of them.
-fn words_of_the_end(job: &str) -> [String; 3] {
-    [words(job, "s0001"), format!("srun: Complete StepId={job}.0"), "srun: Job step aborted".to_owned()]
+fn words_of_the_end(job: &str) -> [String; 4] {
+    [
+        words(job, "s0001"),
+        format!("srun: Complete StepId={job}.0"),
+        format!("srun: Force Terminated StepId={job}.0"),
+        "srun: Job step aborted".to_owned(),
+    ]
 }
 
 /// The session was told by Slurm that this job has ended.
@@ -104,6 +109,12 @@ fn a_launch_whose_job_or_step_is_cancelled_fails_with_the_words_of_slurm() {
     }
 }
 
+/// Whether this says that the job had reached its time limit: in the words of the daemon, or in those of
+/// srun, which loses the former now and then.
+fn tells_of_time_limit(text: &str) -> bool {
+    text.ends_with(" DUE TO TIME LIMIT ***") || text.contains("; srun: job time limit to be reached at ")
+}
+
 /// One session is up at the time limit of its job, and one is not.
 #[test]
 fn at_the_time_limit_of_its_job_a_session_ends_and_a_launch_fails_with_the_words_of_slurm() {
@@ -119,10 +130,14 @@ fn at_the_time_limit_of_its_job_a_session_ends_and_a_launch_fails_with_the_words
         }
     });
     assert!(!report.is_up(), "{report}");
-    says(&report, "s0005", &["slurmstepd-s0005: error: *** STEP ", " DUE TO TIME LIMIT ***"]);
+    for (host, failure) in report.failed() {
+        assert!(tells_of_time_limit(&failure.cause.to_string()), "{}: {report}", host.name);
+    }
+    assert_eq!(report.failed().count(), 2, "{report}");
     let lines = running.ends(TIME_LIMITS);
     is_revoked(&lines, &first);
-    assert!(lines.iter().any(|line| line.ends_with(" DUE TO TIME LIMIT ***")), "{lines:#?}");
+    let revoked = lines.iter().find(|line| line.starts_with("revoked: ")).unwrap();
+    assert!(tells_of_time_limit(revoked), "{lines:#?}");
     all_are_named(&lines, &NODES);
     lab.nothing_is_left();
 }

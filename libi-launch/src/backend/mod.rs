@@ -226,6 +226,8 @@ pub enum StarterLine<'a> {
     Waits,
     /// The start waits no longer.
     Proceeds,
+    /// All programs of the start will be ended for a reason that the line tells, and when.
+    WillEndAll,
     /// All programs of the start are being ended; the line does not say why.
     EndsAll,
     /// The start has failed, and so would every other: this says why.

@@ -271,10 +271,13 @@ fn of_srun<'a>(text: &str, line: &'a str) -> StarterLine<'a> {
         return StarterLine::Proceeds;
     }
     // The line of `slurmstepd` that says why comes later, and is lost if `srun` ends first.
-    if text.starts_with("Job step aborted: ") || text.starts_with("Complete ") {
+    if ["Job step aborted: ", "Complete ", "Force Terminated "].iter().any(|words| text.starts_with(words)) {
         return StarterLine::EndsAll;
     }
-    let is_revoked = ["has been revoked", "Force Terminated"].iter().any(|words| text.contains(words));
+    if text.starts_with("job time limit to be reached at ") {
+        return StarterLine::WillEndAll;
+    }
+    let is_revoked = text.contains("has been revoked");
     let is_usage =
         ["unrecognized option", "invalid option", "option '"].iter().any(|words| text.starts_with(words));
     if is_revoked || is_usage || is_error && HOPELESS.iter().any(|words| text.contains(words)) {

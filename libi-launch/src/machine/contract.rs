@@ -70,6 +70,9 @@ pub enum Event {
     StarterWaits(StartId, Vec<u8>),
     /// A bulk start has the resources for which it waited.
     StarterProceeds(StartId),
+    /// The process that carries out a bulk start will end all its programs, for a reason that this line
+    /// of it tells.
+    StarterWillEndAll(StartId, Vec<u8>),
     /// The process that carries out a bulk start ends all its programs, as this line of it says, which
     /// does not say why.
     StarterEndsAll(StartId, Vec<u8>),

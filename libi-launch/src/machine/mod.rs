@@ -90,6 +90,7 @@
 //! | `HostFailed` | child | it fails, and is not launched again |
 //! | `StarterWaits` | start table, front end | the time in the queue is not counted; `Waiting` |
 //! | `StarterProceeds` | start table, front end | time counts again |
+//! | `StarterWillEndAll` | start table | quoted beside the line by which it ends all, if no reason follows |
 //! | `StarterEndsAll` | start table | hosts whose programs are killed wait for the reason |
 //! | `StarterRefused` | start table | kept as the reason why no such start succeeds; no other is made |
 //! | | front end | `Revoked`, if the session is up |

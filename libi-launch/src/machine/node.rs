@@ -299,6 +299,7 @@ impl Machine for Node {
             Event::HostFailed(start, host, why) => self.host_not_started(start, &host, &why, now, out),
             Event::StarterWaits(start, why) => self.starter_waits(start, &why, now, out),
             Event::StarterProceeds(start) => self.starter_proceeds(start, now),
+            Event::StarterWillEndAll(start, line) => self.starts.will_end_all(start, &line),
             Event::StarterEndsAll(start, line) => self.starter_ends_all(start, &line, now, out),
             Event::StarterRefused(start, why) => self.starter_refused(start, &why, now, out),
             Event::StarterExited(start, exit) => self.starter_exited(start, exit, now, out),

@@ -62,6 +62,8 @@ struct BulkStart {
     /// Since when it waits for resources, and how long it has waited before.
     waits: Option<Instant>,
     queued: Duration,
+    /// The line by which the starter has said that it will end all its programs.
+    will_end_all: Option<String>,
     end_of_all: EndOfAll,
 }
 

@@ -18,7 +18,7 @@ use libi_launch::failure::{Cause, Exit, Failure, Phase};
 use libi_launch::machine::{HostState, Node, Notice, Policy};
 
 use crate::scenario::{Fate, Scenario, Trouble};
-use crate::world::{CANCELLED, Cluster, ENDED, INVALID, NOT_LAUNCHED, QUEUED};
+use crate::world::{Cluster, INVALID, NOT_LAUNCHED, QUEUED};
 
 /// The most starts that fail as a whole and are divided, as the machine limits them.
 const MOST_DIVISIONS: u32 = 64;
@@ -239,9 +239,11 @@ pub(crate) fn explains(
             let node = why[NOT_LAUNCHED.len()..].split(':').next();
             scenario.host_trouble(name) == HostTrouble::Named && node == Some(name)
         }
-        Cause::NotStarted(why) if why == CANCELLED || why == ENDED => record.is_cancelled(attempt),
+        Cause::NotStarted(why) if record.is_told(why) => record.is_cancelled(attempt),
         Cause::NotStarted(why) => why == INVALID && record.refused.contains(&attempt),
-        Cause::StarterExited(Exit::Code(1)) => scenario.host_trouble(name) == HostTrouble::Silent,
+        Cause::StarterExited(Exit::Code(1)) => {
+            scenario.host_trouble(name) == HostTrouble::Silent || record.untold.contains(&attempt)
+        }
         // Its starter has printed something.
         Cause::TimedOut => world.fates.get(&attempt) == Some(&Fate::Hangs) && failure.tail.contains(QUEUED),
         Cause::NotScheduled => record.unscheduled.contains(&attempt),

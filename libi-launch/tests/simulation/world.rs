@@ -29,7 +29,6 @@ use libi_launch::machine::{Ending, Event, LinkId, Notice, StartRequest};
 
 use self::bulk::BulkStarts;
 pub(crate) use self::bulk::BulkTrouble;
-pub(crate) use self::cancelled::{CANCELLED, ENDED};
 pub(crate) use self::records::{Death, Happening, Pick, Start};
 pub(crate) use self::srun::{INVALID, NOT_LAUNCHED, QUEUED};
 use crate::actions::Record;

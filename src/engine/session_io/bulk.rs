@@ -154,6 +154,7 @@ impl SessionIo {
             }
             StarterLine::Waits => self.tell(Event::StarterWaits(start, line), turn),
             StarterLine::Proceeds => self.tell(Event::StarterProceeds(start), turn),
+            StarterLine::WillEndAll => self.tell(Event::StarterWillEndAll(start, line), turn),
             StarterLine::EndsAll => self.tell(Event::StarterEndsAll(start, line), turn),
             StarterLine::Refused(why) => {
                 let why = why.to_vec();

@@ -92,6 +92,8 @@ fn lines_of_srun_tell_what_became_of_hosts() {
         ("job 17 has been allocated resources", StarterLine::Proceeds),
         ("Job step aborted: Waiting up to 7 seconds for job step to finish.", StarterLine::EndsAll),
         ("Complete StepId=1.0+0 received", StarterLine::EndsAll),
+        ("Force Terminated StepId=2.0", StarterLine::EndsAll),
+        ("job time limit to be reached at Wed Nov 25 12:22:31 2026", StarterLine::WillEndAll),
         ("error: task 0: something is Complete ", StarterLine::Other),
         ("error: Unable to allocate resources: Invalid node name specified", StarterLine::Other),
         ("forcing job termination", StarterLine::Other),
@@ -142,7 +144,6 @@ fn refusals_are_quoted() {
         "error: Slurm job 10 has expired",
         "error: Unable to create step for job 5: Job/step already completing or completed",
         "Job allocation 2 has been revoked",
-        "Force Terminated JobId=2",
         "unrecognized option '--no-such-option'",
         "option '--time' requires an argument",
     ] {

@@ -9,6 +9,7 @@
 //! | | no start can succeed | that is the reason |
 //! | it ends all programs | a host cannot be started, or no start can succeed | that is the reason |
 //! | | neither in time | the programs were ended from outside: no start can succeed |
+//! | | | that it will end all was said before or after: that is quoted as well |
 //! | no start can succeed | a host cannot be started | that is the reason instead |
 //! | a host cannot be started, and it ends all | no other start can succeed | that is why its hosts fail |
 //!
@@ -75,6 +76,11 @@ impl EndOfAll {
     }
 }
 
+/// A line that a starter has printed, without its end.
+fn one_line(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).trim_end().to_owned()
+}
+
 impl StartTable {
     /// Keeps what a starter prints as evidence.
     pub(in crate::machine) fn printed(&mut self, id: StartId, text: &[u8]) {
@@ -111,6 +117,14 @@ impl StartTable {
         start.end_of_all = EndOfAll::ForHost { until, is_said: start.end_of_all.is_said() };
     }
 
+    /// The starter will end all its programs, as this line says.
+    pub(in crate::machine) fn will_end_all(&mut self, id: StartId, line: &[u8]) {
+        self.printed(id, line);
+        if let Some(start) = self.bulk.get_mut(&id) {
+            start.will_end_all = Some(one_line(line));
+        }
+    }
+
     /// The starter ends all its programs, as this line says, and may say why until this time.
     pub(in crate::machine) fn ends_all(&mut self, id: StartId, line: &[u8], until: Instant) {
         self.printed(id, line);
@@ -118,7 +132,7 @@ impl StartTable {
         let Some(start) = self.bulk.get_mut(&id).filter(|_| is_running) else { return };
         match &mut start.end_of_all {
             EndOfAll::Unsaid => {
-                start.end_of_all = EndOfAll::Said(until, String::from_utf8_lossy(line).trim_end().to_owned());
+                start.end_of_all = EndOfAll::Said(until, one_line(line));
             }
             EndOfAll::ForHost { is_said, .. } => *is_said = true,
             _ => {}
@@ -148,10 +162,14 @@ impl StartTable {
     }
 
     /// The starter has ended, or its time to say why it ends all programs is over. If it has not, they
-    /// were ended from outside: returns the line by which it has said that it ends them.
+    /// were ended from outside: returns the line by which it has said that it ends them, and the one by
+    /// which it has said that it will.
     pub(in crate::machine) fn says_no_more(&mut self, id: StartId) -> Option<String> {
         let start = self.bulk.get_mut(&id).filter(|start| start.end_of_all.is_said())?;
-        let EndOfAll::Said(_, line) = std::mem::take(&mut start.end_of_all) else { return None };
+        let EndOfAll::Said(_, mut line) = std::mem::take(&mut start.end_of_all) else { return None };
+        if let Some(announced) = start.will_end_all.take() {
+            line = format!("{line}; {announced}");
+        }
         let why = format!("ended from outside: {line}");
         self.refused.get_or_insert_with(|| why.clone());
         start.end_of_all = EndOfAll::Refused(why);
@@ -159,7 +177,7 @@ impl StartTable {
     }
 
     /// The next starter whose time to say why it ends all programs is over, with the line by which it
-    /// has said that.
+    /// has said that, as in [`Self::says_no_more`].
     pub(in crate::machine) fn reason_is_late(&mut self, now: Instant) -> Option<(StartId, String)> {
         let is_late = |it: &EndOfAll| it.is_said() && it.deadline().is_some_and(|until| until <= now);
         let (&late, _) = self.bulk.iter().find(|(_, start)| is_late(&start.end_of_all))?;
@@ -195,7 +213,7 @@ impl StartTable {
             return self.printed(id, why);
         }
         if start.end_of_all.why_refused().is_none() {
-            let why = String::from_utf8_lossy(why).trim_end().to_owned();
+            let why = one_line(why);
             self.refused.get_or_insert_with(|| why.clone());
             start.end_of_all = EndOfAll::Refused(why);
         }

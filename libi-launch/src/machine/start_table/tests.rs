@@ -217,3 +217,25 @@ fn an_end_of_all_for_which_no_reason_is_said_in_time_is_from_outside() {
     assert_eq!((table.may_any_say_why(), table.next_deadline()), (false, None));
     assert_eq!(table.tail(id), b"aborted\ncomplete\n");
 }
+
+#[test]
+fn an_announced_end_is_quoted_where_no_other_reason_is_said() {
+    for is_announced_first in [true, false] {
+        let (mut table, id) = bulk();
+        if is_announced_first {
+            table.will_end_all(id, b"limit at noon\n");
+        }
+        assert!(!is_announced_first || !table.may_say_why(id), "nothing has ended");
+        table.ends_all(id, b"aborted\n", at(3));
+        if !is_announced_first {
+            table.will_end_all(id, b"limit at noon\n");
+        }
+        assert_eq!(table.reason_is_late(at(3)), Some((id, "aborted; limit at noon".to_owned())));
+        assert_eq!(table.why_refused(id), Some("ended from outside: aborted; limit at noon".to_owned()));
+    }
+    let (mut table, id) = bulk();
+    table.will_end_all(id, b"limit at noon\n");
+    table.ends_all(id, b"aborted\n", at(3));
+    table.refused(id, b"CANCELLED\n");
+    assert_eq!(table.why_refused(id), Some("CANCELLED".to_owned()));
+}

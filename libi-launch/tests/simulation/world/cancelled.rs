@@ -1,5 +1,6 @@
 //! Jobs of Slurm that are cancelled: `srun` says that all programs are ended, these are killed one
-//! after the other, and why is said before, between or after that, or never.
+//! after the other, and why is said before, between or after that, or never. That a time limit will
+//! be reached may be said at any time.
 
 use std::time::Duration;
 
@@ -16,11 +17,10 @@ use super::{Cluster, Happening};
 
 /// What `srun` prints when all programs are ended.
 pub(super) const ABORTED: &str = "srun: Job step aborted: Waiting up to 2 seconds for job step to finish.";
-/// The cause of hosts whose programs were ended without a reason.
-pub(crate) const ENDED: &str = "ended from outside: srun: Job step aborted: Waiting up to 2 seconds for job \
-                                step to finish.";
+/// What `srun` prints of a time limit.
+const LIMITED: &str = "srun: job time limit to be reached at noon";
 /// What a daemon of Slurm prints about the reason.
-pub(crate) const CANCELLED: &str = "slurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT noon ***";
+pub(super) const CANCELLED: &str = "slurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT noon ***";
 
 /// A cancelled start.
 #[derive(Debug)]
@@ -28,6 +28,31 @@ pub(crate) struct Cancelled {
     /// When it was said, if it was.
     pub(crate) said: Option<Instant>,
     pub(crate) hosts: Vec<(MemberRole, Attempt)>,
+    /// Whether it is said that a time limit will be reached.
+    limit: LimitIsSaid,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LimitIsSaid {
+    Never,
+    /// Before it is said that all programs are ended.
+    Before,
+    /// After that, if the starter lives as long.
+    After,
+}
+
+impl Cancelled {
+    /// Whether hosts that are told no other reason may be told this.
+    pub(super) fn is_told(&self, why: &str) -> bool {
+        let Some(more) = why.strip_prefix("ended from outside: ").and_then(|it| it.strip_prefix(ABORTED))
+        else {
+            return false;
+        };
+        match more.strip_prefix("; ") {
+            Some(more) => more == LIMITED && self.limit != LimitIsSaid::Never,
+            None => more.is_empty() && self.limit != LimitIsSaid::Before,
+        }
+    }
 }
 
 /// A step in the end of a start that was cancelled.
@@ -37,6 +62,8 @@ pub(crate) enum CancelStep {
     Begins,
     /// That is said.
     IsSaid,
+    /// That a time limit will be reached is said.
+    LimitIsSaid,
     /// A program is killed.
     Kills(LinkId),
     /// The reason is said.
@@ -59,6 +86,10 @@ impl Cluster {
         match step {
             CancelStep::Begins => self.begins_to_cancel(start, agenda),
             CancelStep::IsSaid => self.says_it_ends_all(start, agenda),
+            CancelStep::LimitIsSaid => {
+                let says = Event::StarterWillEndAll(start, format!("{LIMITED}\n").into_bytes());
+                self.starter_says(start, says, agenda);
+            }
             CancelStep::Kills(link) => self.kills_one(start, link, agenda),
             CancelStep::SaysWhy => {
                 let why = format!("{CANCELLED}\n").into_bytes();
@@ -80,11 +111,24 @@ impl Cluster {
         let open: Vec<LinkId> = starter.open.iter().copied().collect();
         let hosts = open.iter().filter_map(|link| starter.hosts.get(link));
         let hosts = hosts.map(|spec| (MemberRole::Leader(spec.host), spec.attempt)).collect();
-        self.bulk.srun.cancelled.insert(start, Cancelled { said: None, hosts });
+        let limit = match self.rng.below(4) {
+            0 => LimitIsSaid::Before,
+            1 => LimitIsSaid::After,
+            _ => LimitIsSaid::Never,
+        };
+        self.bulk.srun.cancelled.insert(start, Cancelled { said: None, hosts, limit });
         self.last_fault = now;
         // The first ends may be told before that of all.
         let is_late = self.rng.chance(0.3);
         let after = Duration::from_millis(if is_late { self.rng.below(200) } else { 0 });
+        match limit {
+            LimitIsSaid::Before => self.on_cancel_step(start, CancelStep::LimitIsSaid, agenda),
+            LimitIsSaid::After => {
+                let later = after + Duration::from_millis(1 + self.rng.below(900));
+                self.plan_step(start, later, CancelStep::LimitIsSaid, agenda);
+            }
+            LimitIsSaid::Never => {}
+        }
         self.plan_step(start, after, CancelStep::IsSaid, agenda);
         let is_slow = self.rng.chance(0.2);
         let most = if is_slow { 6_000 } else { 900 };

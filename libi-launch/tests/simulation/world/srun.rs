@@ -13,7 +13,7 @@ use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, HostSpec, LinkId, Notice, StartId};
 
 use super::bulk::BulkEvent;
-use super::cancelled::{ABORTED, CancelStep, Cancelled};
+use super::cancelled::{ABORTED, CANCELLED, CancelStep, Cancelled};
 use super::{Cluster, Happening};
 use crate::srun_starts::HostTrouble;
 
@@ -57,6 +57,8 @@ pub(crate) struct SrunRecord {
     pub(crate) refused: BTreeSet<(MemberRole, Attempt)>,
     pub(crate) unscheduled: BTreeSet<(MemberRole, Attempt)>,
     pub(crate) ended_with_others: BTreeSet<(MemberRole, Attempt)>,
+    /// Those among the last whose end is not told.
+    pub(crate) untold: BTreeSet<(MemberRole, Attempt)>,
     /// The starts of hosts that an earlier start with the same attempts was to bring up.
     pub(crate) parts: u32,
     /// The starts that were cancelled.
@@ -69,6 +71,11 @@ impl SrunRecord {
     /// Whether the start of this attempt was cancelled.
     pub(crate) fn is_cancelled(&self, attempt: (MemberRole, Attempt)) -> bool {
         self.cancelled.values().any(|cancelled| cancelled.hosts.contains(&attempt))
+    }
+
+    /// Whether any start that was cancelled gives this reason.
+    pub(crate) fn is_told(&self, why: &str) -> bool {
+        why == CANCELLED || self.cancelled.values().any(|cancelled| cancelled.is_told(why))
     }
 
     /// How long any start has waited until this time.
@@ -225,7 +232,9 @@ impl Cluster {
                     self.was_cut |= self.notices.iter().any(|(_, notice)| *notice == Notice::Up);
                     self.end(id, Exit::Signal(9), agenda);
                 }
-                None if is_slow && self.rng.chance(0.5) => {}
+                None if is_slow && self.rng.chance(0.5) => {
+                    self.bulk.srun.untold.insert((MemberRole::Leader(spec.host), spec.attempt));
+                }
                 None => {
                     let ended = Event::HostEnded(start, spec.name.clone(), Exit::Signal(9));
                     self.starter_says(start, ended, agenda);
