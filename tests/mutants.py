@@ -51,6 +51,8 @@ MUTANTS = [
   'EndOfAll::Said(..) | EndOfAll::Refused(_)', 'EndOfAll::Refused(_)'),
  ('hosts that were ended from outside are launched again', M + 'start_table/said.rs',
   'start.end_of_all = EndOfAll::Refused(why);\n        Some(line)', 'let _ = why;\n        Some(line)'),
+ ('an announced end is not quoted (srun)', M + 'start_table/said.rs',
+  'line = format!("{line}; {announced}");', 'drop(announced);'),
  ('killed hosts wait on after the reason is said', M + 'node/starters.rs',
   'exit.into_iter().for_each(|exit| self.leader_ended(link, exit, now, out));', 'let _ = exit;'),
  ('hosts whose end is not told outlast the refusal of all starts', M + 'node/starters.rs',
