@@ -398,6 +398,9 @@ MUTANTS = [
    '            reports.push(ChildMessage::Failed(host, attempt, failure));',
   '        for (Launch { host, attempt }, failure) in self.health.take_deferred() {\n'
    '            let _ = (host, attempt, failure);'),
+ ('a leader that ends gives up what comes back', M + 'node/children.rs',
+  '(ChildMessage::HandBack(..), _) if self.stage.has_begun_to_end()',
+  '(ChildMessage::HandBack(..), _) if false && self.stage.has_begun_to_end()'),
  ('what comes back when nothing is launched any more is forgotten', L + 'hand_back.rs',
   '                reports.push(ChildMessage::Failed(host, next, failure));',
   '                let _ = failure;'),

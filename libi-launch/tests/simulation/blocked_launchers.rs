@@ -24,7 +24,9 @@ pub(crate) struct BlockedLaunchers {
 }
 
 /// How many launches a blocked leader may try if refusals come soon.
-const FUTILE_LAUNCHES: usize = 100;
+const FUTILE_LAUNCHES: u128 = 100;
+/// How many launches have to be refused before a leader knows.
+const REFUSALS: u128 = 8;
 
 impl BlockedLaunchers {
     pub(crate) fn draw(rng: &mut Rng) -> Option<Self> {
@@ -141,13 +143,16 @@ fn has_losses(world: &Cluster) -> bool {
 /// A blocked leader notices soon, and retries no host if the cause is clear.
 fn futile_launches(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
     let Some(blocked_launchers) = scenario.blocked_launchers else { return Ok(()) };
+    // Refusals count in the order of the launches, and each comes after 1.5 REM at most.
+    let until_first = scenario.rem.mul_f64(1.5).as_nanos().checked_div(scenario.seq.as_nanos());
+    let most = until_first.map_or(FUTILE_LAUNCHES, |first| FUTILE_LAUNCHES.max(first + REFUSALS));
     for host in (0..scenario.hosts).filter(|host| scenario.is_blocked(*host)) {
         let by = Some(MemberRole::Leader(HostIndex(host)));
         let tried: Vec<_> = world.starts.iter().filter(|start| start.by == by).collect();
         let hosts: std::collections::BTreeSet<_> = tried.iter().map(|start| start.host).collect();
         let soon = blocked_launchers.fate != Fate::Hangs;
         let at_once = matches!(blocked_launchers.fate, Fate::Denied | Fate::NotStarted);
-        if soon && tried.len() > FUTILE_LAUNCHES || at_once && tried.len() > hosts.len() {
+        if soon && tried.len() as u128 > most || at_once && tried.len() > hosts.len() {
             return Err(format!("host {host} has launched {} times in vain", tried.len()));
         }
     }

@@ -31,8 +31,9 @@ const FOUND_WITH_BLOCKED_LAUNCHERS: [u64; 1] = [684];
 /// front end without resources that kept all hosts, because one leader could not launch; and a host that
 /// joined when the session was up without it, and counted; and in the checks, a host whose number of
 /// losses was forgotten with the leaders above it, and processes whose end the front end could not know
-/// yet when the session went up.
-const FOUND_WITH_SETTLE: [u64; 11] = [
+/// yet when the session went up; and a blocked leader whose first refusal comes after many further
+/// launches.
+const FOUND_WITH_SETTLE: [u64; 12] = [
     10_171,
     15_114,
     26_047,
@@ -44,6 +45,7 @@ const FOUND_WITH_SETTLE: [u64; 11] = [
     125_664_351_180,
     1_003_854_967_667,
     1_003_855_185_530,
+    502_961_700_140,
 ];
 
 /// The same, in small clusters: in the checks, a spare whose launch was refused for lack of resources; a
@@ -51,10 +53,12 @@ const FOUND_WITH_SETTLE: [u64; 11] = [
 /// the user ended the session, because a process had been silent for long; hosts whose attempts went on
 /// below a frozen process; and programs that had ended, with an open link, and took resources for ever. In
 /// the machine: an assumed length of a turn that grew with each part of a static tree that came back, until
-/// hosts waited for minutes between two starts.
+/// hosts waited for minutes between two starts; and hosts that came back to a leader when it ended, and
+/// were given up for that.
 ///
 /// The last two tell the last attempt at a host by number from the last by time.
-const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 9] = [
+const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 10] = [
+    502_961_159_341,
     630_175_690_049,
     406_602_466_265,
     406_602_564_885,

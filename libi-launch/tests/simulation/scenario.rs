@@ -67,7 +67,7 @@ pub(crate) struct Scenario {
     pub(crate) members: u32,
     pub(crate) latency: Duration,
     pub(crate) turns: Turns,
-    seq: Duration,
+    pub(crate) seq: Duration,
     pub(crate) rem: Duration,
     /// The fraction of starts that fail.
     pub(crate) bad: f64,

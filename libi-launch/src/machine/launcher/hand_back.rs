@@ -27,6 +27,8 @@
 //!   launches all of them itself, within its window. Only if it lacks the resources, a child that is
 //!   up gets the hosts that wait.
 //! - **Any**, a host is returned after launching has stopped: reports it as given up.
+//! - **Leader**, a host is returned after the leader has begun to end: says nothing. Its parent launches
+//!   what was given to it.
 //!
 //! Termination: a leader hands back once, and only to its parent. A node that takes hosts back does
 //! not hand back, since it has a child. The front end is the last: hosts that cannot be launched

@@ -280,6 +280,10 @@ impl Node {
                 child.on_handed_back();
                 return own.into_iter().for_each(|own| self.child_cannot_launch(own, &why, certain));
             }
+            // When a node ends, its parent decides about the hosts below it.
+            (ChildMessage::HandBack(..), _) if self.stage.has_begun_to_end() && !self.role.is_front() => {
+                return;
+            }
             (ChildMessage::HandBack(host, attempt, tried), own) => {
                 let (back, tried) = (Launch { host: *host, attempt: *attempt }, *tried);
                 let (launcher, terms, reports) = self.launcher(now);
