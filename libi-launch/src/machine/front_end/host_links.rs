@@ -16,7 +16,8 @@ impl HostLinks {
         Self { known: vec![None; hosts], direct: 0, in_channel: 0 }
     }
 
-    /// Records the state of a host's link. A host that is lost or relaunched has none.
+    /// Records the state of a host's link. A host that is lost or relaunched has none; that of a host
+    /// whose members have all ended stays known.
     pub(super) fn note(&mut self, report: &ChildMessage) {
         let (host, direct) = match report {
             ChildMessage::Link(host, direct) => (host, Some(*direct)),

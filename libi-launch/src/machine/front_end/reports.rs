@@ -6,7 +6,7 @@
 //! | `Joined` | table, settle time, times of the launch | |
 //! | `Failed` | table, times, link; a [spare](super::Spares) may take the place | |
 //! | `Failed` of a host that had joined, in a session that is up | its members are gone | `Lost` |
-//! | the same, after all its members had left | table, times, link | |
+//! | the same, after all its members had left | table, times; how it was linked is still told | |
 //! | `Relaunch` | table, link; if the session is up, see [`LateLosses`](super::LateLosses) | |
 //! | `Exited`, `Detached` | the member is gone | the same |
 //! | `Link` | link | |
@@ -41,7 +41,10 @@ impl FrontEndState {
         if !stage.is_before_up() && matches!(report, ChildMessage::Joined(..)) {
             return notices;
         }
-        self.links.note(report);
+        let has_left = |host: &HostIndex| stage.is_up() && !self.members.any_left(blocks(*host));
+        if !matches!(report, ChildMessage::Failed(host, ..) if has_left(host)) {
+            self.links.note(report);
+        }
         self.engines.note(report);
         match report {
             ChildMessage::Exited(rank, exit) => {

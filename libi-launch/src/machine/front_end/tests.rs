@@ -236,6 +236,17 @@ fn a_host_whose_members_had_all_left_is_not_lost() {
 }
 
 #[test]
+fn how_a_host_was_linked_is_known_until_it_is_lost() {
+    let mut launch = Launch::up();
+    let links = [1, 2].map(|host| ChildMessage::Link(HostIndex(host), true));
+    let left = [2, 3].map(|rank| ChildMessage::Exited(Rank(rank), Exit::Code(0)));
+    links.iter().chain(&left).chain(&[failed(1)]).for_each(|report| drop(launch.record(report)));
+    assert_eq!(launch.front.links().known(), [None, Some(true), Some(true)], "its members had left");
+    launch.record(&failed(2));
+    assert_eq!((launch.front.links().known()[2], launch.front.links().counts()), (None, (1, 0)));
+}
+
+#[test]
 fn a_host_that_was_lost_with_its_launcher_had_joined() {
     let mut launch = Launch::up();
     let lost = failure(Cause::LauncherLost(HostIndex(0)));
