@@ -24,3 +24,5 @@ mod placing;
 mod releasing;
 #[path = "local/starting.rs"]
 mod starting;
+#[path = "local/victims.rs"]
+mod victims;

@@ -65,8 +65,10 @@ void input_signals_and_ends(void)
   CHECK(seen.detached == 3);
   libi_session_free(session);
 
-  /* The first process of a host goes, and takes the other with it. */
-  session = launch(front, "a[1-2]:2", dies, NULL);
+  /* The first process of a host leads it, goes, and takes the other with it. */
+  DONE(libi_options_set_input(how, false));
+  DONE(libi_options_set_engine(how, LIBI_ENGINE_IN_PROGRAM));
+  session = launch(front, "a[1-2]:2", dies, how);
   memset(&seen, 0, sizeof seen);
   while (!seen.lost) {
     DONE(libi_front_next_event(front, &event, SOON));

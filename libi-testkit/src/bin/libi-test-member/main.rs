@@ -21,6 +21,7 @@
 //! wait             sleeps until it is ended
 //! touch:PATH       makes a file; {rank} as above
 //! await:PATH       waits until there is such a file
+//! obey:PATH        runs the words of a file, one a line; it may be a pipe
 //! exit:N           exits with this status
 //! _exit:N          exits with this status, without anything that a program registers for its end
 //! exec:PROGRAM     executes another program in its place
@@ -127,6 +128,10 @@ fn obey(word: &str, member: &mut Option<Member>) {
             while !Path::new(&filled(rest, member.as_ref())).exists() {
                 std::thread::sleep(Duration::from_millis(2));
             }
+        }
+        "obey" => {
+            let words = std::fs::read_to_string(filled(rest, member.as_ref())).unwrap();
+            words.lines().for_each(|word| obey(word, member));
         }
         "exit" => std::process::exit(number() as i32),
         // SAFETY: does not return.
