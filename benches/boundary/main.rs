@@ -4,7 +4,8 @@
 //! unless given). Members in C and in Rust take turns in the same run:
 //!
 //! - one barrier, and one broadcast of 64 bytes, each as the mean of 2,000, in sessions of 2
-//!   members on one host and of 16 on 4;
+//!   members on one host and of 16 on 4, each host led apart from its members and by the first of
+//!   them;
 //! - the time from the start of a process until it has joined, for a program in C with the shared
 //!   library, one with the static library, and one in Rust, beside a process that only connects a
 //!   socket.
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use libi::{Bytes, Distribution, FrontEnd, LaunchOptions, Member, Rank, Session};
+use libi::{Bytes, Distribution, Engine, FrontEnd, LaunchOptions, Member, Rank, Session};
 
 use libi_testkit::native;
 use libi_testkit::native::Link;
@@ -36,7 +37,9 @@ fn main() {
     let rust = std::env::current_exe().unwrap();
     println!("{:<44} {:>10} {:>23} {:>9}", "", "median", "(least … most)", "/ first");
     for hosts in ["a:2", "a[1-4]:4"] {
-        calls(hosts, &[("in Rust", &rust), ("in C", &shared)], rounds);
+        for (engine, how) in [(Engine::Apart, ""), (Engine::InProgram, ", in program")] {
+            calls((hosts, engine, how), &[("in Rust", &rust), ("in C", &shared)], rounds);
+        }
     }
     joining(&[("in Rust", &rust), ("in C, shared", &shared), ("in C, static", &whole)], rounds * 3);
 }
@@ -77,16 +80,16 @@ fn work() {
     member.drain(TIMEOUT).unwrap();
 }
 
-fn launch(front: &FrontEnd, program: &Path, hosts: &str, args: &[&str]) -> Session {
+fn launch(front: &FrontEnd, program: &Path, hosts: &str, args: &[&str], engine: Engine) -> Session {
     let members = Distribution::new(program).args(args).hosts(hosts);
-    front.launch(&members, &LaunchOptions::local()).unwrap()
+    front.launch(&members, &LaunchOptions::local().engine(engine)).unwrap()
 }
 
 /// Measures calls, in sessions that are up side by side and take turns.
-fn calls(hosts: &str, programs: &[(&str, &Path)], rounds: usize) {
+fn calls((hosts, engine, how): (&str, Engine, &str), programs: &[(&str, &Path)], rounds: usize) {
     let front = FrontEnd::new().unwrap();
     let sessions: Vec<Session> =
-        programs.iter().map(|(_, program)| launch(&front, program, hosts, &[])).collect();
+        programs.iter().map(|(_, program)| launch(&front, program, hosts, &[], engine)).collect();
     for what in ["barrier", "broadcast"] {
         let mut times = vec![Vec::new(); programs.len()];
         for round in 0..=rounds {
@@ -101,7 +104,7 @@ fn calls(hosts: &str, programs: &[(&str, &Path)], rounds: usize) {
         }
         let first = median(&mut times[0]);
         for ((name, _), times) in programs.iter().zip(&mut times) {
-            row(&format!("{what}, {} members, {name}", sessions[0].size()), times, first);
+            row(&format!("{what}, {} members, {name}{how}", sessions[0].size()), times, first);
         }
     }
     for session in &sessions {
@@ -120,7 +123,7 @@ fn joining(programs: &[(&str, &Path)], rounds: usize) {
         bares.push(connect(&bare));
         for ((_, program), times) in programs.iter().zip(&mut times) {
             let began = Instant::now();
-            let session = launch(&front, program, "a", &["join"]);
+            let session = launch(&front, program, "a", &["join"], Engine::default());
             times.push(began.elapsed());
             session.wait_done(TIMEOUT).unwrap();
         }

@@ -7,9 +7,10 @@
 //!
 //! - `broadcast`: 1 GiB (or `LIBI_BENCH_BYTES`) to 16 hosts with 4 members, over direct links,
 //!   authenticated and encrypted, compared with a relay that reads and writes to its children;
-//! - `barrier`: over 64, 256 and 1,024 members, compared with one token that goes up and down;
-//! - `small`: ping, 800 pings by 8 threads at a time, and barriers of 2 and 16 members: where each
-//!   wake-up of a thread shows;
+//! - `barrier`: over 64, 256 and 1,024 members, compared with one token that goes up and down, with
+//!   the engine of each host apart and in the program;
+//! - `small`: ping, 800 pings by 8 threads at a time, and barriers of 2 and 16 members, in the same
+//!   way: where each wake-up of a thread shows;
 //! - `calls`: gather and scatter of 4 KiB, allgather of 64 bytes and ring at 1,024 members,
 //!   alltoall of 8 bytes at 256, and small broadcasts, one after the other and many at a time;
 //! - `memory`: gather of 1 MiB from 256 members: what each process needs in addition to its own
@@ -29,6 +30,7 @@ mod session;
 
 use std::time::Duration;
 
+use libi::Engine;
 use libi_core::secure::LinkSecurity;
 use libi_trace::curves::{Curve, Curves};
 
@@ -121,17 +123,13 @@ fn barrier(rounds: usize) {
     println!("\nbarrier, channel links, everything on this machine (wanted: at most 2.5 times the token)");
     heading("token");
     for (hosts, each) in MEMBERS {
-        let session = Bench::launch(hosts, each, &Path::Local);
-        let parents = session.parents();
-        let (mut ours, mut token) = (Vec::new(), Vec::new());
         let times = (20_000 / (hosts * each)).clamp(20, 200);
-        for _ in 0..rounds {
-            ours.push(median(&mut session.run(&format!("barrier 0 {times}"))));
-            token.push(median(&mut bare::token(&parents, Wire::Pair, times as usize)));
-        }
-        let base = median(&mut token);
-        row(&format!("one token over {} processes", hosts * each), &mut token, base);
-        row(&format!("barrier over {} members", hosts * each), &mut ours, base);
+        beside_token(
+            (hosts, each),
+            ("barrier 0", times),
+            rounds,
+            &format!("barrier over {} members", hosts * each),
+        );
     }
 }
 
@@ -145,16 +143,31 @@ fn small(rounds: usize) {
         (1, 16, "barrier 0", 1_000),
         (4, 4, "barrier 0", 1_000),
     ] {
-        let session = Bench::launch(hosts, each, &Path::Local);
-        let parents = session.parents();
-        let (mut ours, mut token) = (Vec::new(), Vec::new());
-        for _ in 0..rounds {
+        beside_token(
+            (hosts, each),
+            (call, times),
+            rounds,
+            &format!("{call} bytes, {hosts} hosts with {each}"),
+        );
+    }
+}
+
+/// Measures a call with each engine beside one token over as many processes, in turn.
+fn beside_token((hosts, each): (u32, u32), (call, times): (&str, u32), rounds: usize, name: &str) {
+    let engines = [(Engine::Apart, ""), (Engine::InProgram, ", in program")];
+    let sessions = engines.map(|(engine, _)| Bench::launch_with(hosts, each, &Path::Local, engine));
+    let parents = sessions[0].parents();
+    let (mut ours, mut token) = ([Vec::new(), Vec::new()], Vec::new());
+    for _ in 0..rounds {
+        for (session, ours) in sessions.iter().zip(&mut ours) {
             ours.push(median(&mut session.run(&format!("{call} {times}"))));
-            token.push(median(&mut bare::token(&parents, Wire::Pair, times)));
         }
-        let base = median(&mut token);
-        row(&format!("one token over {} processes", hosts * each), &mut token, base);
-        row(&format!("{call} bytes, {hosts} hosts with {each}"), &mut ours, base);
+        token.push(median(&mut bare::token(&parents, Wire::Pair, times as usize)));
+    }
+    let base = median(&mut token);
+    row(&format!("one token over {} processes", hosts * each), &mut token, base);
+    for ((_, how), ours) in engines.iter().zip(&mut ours) {
+        row(&format!("{name}{how}"), ours, base);
     }
 }
 

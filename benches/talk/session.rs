@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use libi::{
-    Distribution, FrontEnd, LaunchOptions, LinkPolicy, LinkSecurity, OsBytes, Output, Session, Shell,
+    Distribution, Engine, FrontEnd, LaunchOptions, LinkPolicy, LinkSecurity, OsBytes, Output, Session, Shell,
 };
 
 use libi_testkit::programs;
@@ -31,9 +31,13 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn launch(hosts: u32, each: u32, via: &Path) -> Self {
+        Self::launch_with(hosts, each, via, Engine::default())
+    }
+
+    pub(crate) fn launch_with(hosts: u32, each: u32, via: &Path, engine: Engine) -> Self {
         let program = std::env::current_exe().unwrap();
         let distribution = Distribution::new(program).hosts(format!("n[0001-{hosts:04}]:{each}"));
-        let mut options = LaunchOptions::local().output(Output::Dropped).loopback(true);
+        let mut options = LaunchOptions::local().output(Output::Dropped).loopback(true).engine(engine);
         let mut lab = None;
         if let Path::Direct(mode) = via {
             let directory = std::env::temp_dir().join(format!("libi-bench-{}", std::process::id()));
@@ -51,7 +55,8 @@ impl Bench {
         Self { session, hosts, each, lab, _front_end: front_end }
     }
 
-    /// The parent of each rank in the tree of processes; `None` for the master.
+    /// The parent of each rank in the tree of processes, if the first member of each host leads it;
+    /// `None` for the master.
     pub(crate) fn parents(&self) -> Vec<Option<usize>> {
         let report = self.session.report().unwrap();
         let each = self.each as usize;
