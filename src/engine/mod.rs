@@ -61,7 +61,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use direct_stream::DirectStream;
-use fd_sentinel::{SentinelSlot, fds_were_closed};
+use fd_sentinel::{SentinelSlot, fds_were_closed, was_closed};
 use session_io::SessionIo;
 use stream::Stream;
 use targets::Targets;
@@ -271,7 +271,11 @@ impl Engine {
         let timeout = [self.next_timeout(), max_wait].into_iter().flatten().min();
         match self.poll.poll(&mut self.events, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            other => other?,
+            Err(error) => {
+                was_closed(&self.fd_sentinel, self.poll.as_raw_fd());
+                return Err(error);
+            }
+            Ok(()) => {}
         }
         self.check_fds()?;
         let mut released = false;
@@ -332,6 +336,7 @@ impl Engine {
             now,
             origin: self.origin,
             registry: self.poll.registry(),
+            fd_sentinel: &self.fd_sentinel,
             targets: &mut self.targets,
             ready: &mut self.ready,
             sink,
@@ -346,6 +351,7 @@ pub(crate) struct Turn<'a> {
     now: Instant,
     origin: std::time::Instant,
     registry: &'a mio::Registry,
+    fd_sentinel: &'a SentinelSlot,
     targets: &'a mut Targets,
     ready: &'a mut VecDeque<Token>,
     sink: &'a mut dyn EngineSink,

@@ -14,6 +14,7 @@ use zeroize::Zeroize;
 
 use super::{READ_LIMIT, SessionIo, is_waiting};
 use crate::engine::Turn;
+use crate::engine::fd_sentinel::was_closed;
 use crate::engine::link_io::Registered;
 
 /// The most bytes read at once where a long frame is likely to begin.
@@ -170,8 +171,13 @@ impl SessionIo {
         self.close_link(link, turn);
     }
 
-    /// Closes a link whose other end is gone.
+    /// Closes a link whose other end is gone. If the program of a member has closed its descriptors,
+    /// nothing is touched any more.
     pub(super) fn close_link(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        let parent = self.links.get(&LinkId::PARENT).and_then(|parent| parent.input.as_ref());
+        if parent.is_some_and(|parent| was_closed(turn.fd_sentinel, parent.inner.number())) {
+            return;
+        }
         let Some(link_io) = self.links.get_mut(&link).filter(|link_io| !link_io.closed) else { return };
         if link_io.awaits_trailer() {
             // The exit trailer arrives on the channel, behind everything else.
