@@ -298,7 +298,13 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         }
         // Where no start can succeed, a spare would not come up either.
         let is_refused = !world.bulk.srun.refused.is_empty() || !world.bulk.srun.cancelled.is_empty();
-        if *verdict == Notice::Up && in_time && !lost && own && spares_left && !is_refused {
+        // It may end later than all its members have left, which is told to no user.
+        let has_left = |nth| {
+            let rank = Rank(host.0 * scenario.members + nth);
+            world.notices.iter().any(|(_, notice)| *notice == Notice::Detached(rank))
+        };
+        let was_left = failure.phase == Phase::Joined && (0..scenario.members).all(has_left);
+        if *verdict == Notice::Up && in_time && !lost && !was_left && own && spares_left && !is_refused {
             return Err(format!("{host} is given up although there are spares: {failure:?}"));
         }
         let at_fault = match scenario.trouble {

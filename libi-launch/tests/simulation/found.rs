@@ -116,8 +116,8 @@ const FOUND_WITH_AGENTS: [u64; 2] = [326_222_390_825, 326_222_396_850];
 ///
 /// Then, in the checks, an agent that ended while its last piece was being checked; and launchers that
 /// are cut off and hear of it behind pieces on slow links, and until then launch hosts that are given up
-/// or replaced above them.
-const FOUND_WITH_STAGING: [u64; 9] = [
+/// or replaced above them; and a host whose link broke after all its members had left.
+const FOUND_WITH_STAGING: [u64; 10] = [
     2_926,
     2_028,
     88_001_420,
@@ -127,6 +127,7 @@ const FOUND_WITH_STAGING: [u64; 9] = [
     973_873_973_089,
     973_873_974_002,
     973_873_978_921,
+    343_446_689_591,
 ];
 
 /// Seeds that have found defects since commands run in sessions, in the checks: output of members behind
