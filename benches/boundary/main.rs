@@ -37,9 +37,7 @@ fn main() {
     let rust = std::env::current_exe().unwrap();
     println!("{:<44} {:>10} {:>23} {:>9}", "", "median", "(least … most)", "/ first");
     for hosts in ["a:2", "a[1-4]:4"] {
-        for (engine, how) in [(Engine::Apart, ""), (Engine::InProgram, ", in program")] {
-            calls((hosts, engine, how), &[("in Rust", &rust), ("in C", &shared)], rounds);
-        }
+        calls(hosts, &[("in Rust", &rust), ("in C", &shared)], rounds);
     }
     joining(&[("in Rust", &rust), ("in C, shared", &shared), ("in C, static", &whole)], rounds * 3);
 }
@@ -86,12 +84,17 @@ fn launch(front: &FrontEnd, program: &Path, hosts: &str, args: &[&str], engine: 
 }
 
 /// Measures calls, in sessions that are up side by side and take turns.
-fn calls((hosts, engine, how): (&str, Engine, &str), programs: &[(&str, &Path)], rounds: usize) {
+fn calls(hosts: &str, programs: &[(&str, &Path)], rounds: usize) {
     let front = FrontEnd::new().unwrap();
-    let sessions: Vec<Session> =
-        programs.iter().map(|(_, program)| launch(&front, program, hosts, &[], engine)).collect();
+    let (mut names, mut sessions) = (Vec::new(), Vec::new());
+    for (engine, how) in [(Engine::Apart, ""), (Engine::InProgram, ", in program")] {
+        for (name, program) in programs {
+            names.push(format!("{name}{how}"));
+            sessions.push(launch(&front, program, hosts, &[], engine));
+        }
+    }
     for what in ["barrier", "broadcast"] {
-        let mut times = vec![Vec::new(); programs.len()];
+        let mut times = vec![Vec::new(); sessions.len()];
         for round in 0..=rounds {
             for (session, times) in sessions.iter().zip(&mut times) {
                 session.send(format!("{what} {TIMES}")).wait(TIMEOUT).unwrap();
@@ -103,8 +106,8 @@ fn calls((hosts, engine, how): (&str, Engine, &str), programs: &[(&str, &Path)],
             }
         }
         let first = median(&mut times[0]);
-        for ((name, _), times) in programs.iter().zip(&mut times) {
-            row(&format!("{what}, {} members, {name}{how}", sessions[0].size()), times, first);
+        for (name, times) in names.iter().zip(&mut times) {
+            row(&format!("{what}, {} members, {name}", sessions[0].size()), times, first);
         }
     }
     for session in &sessions {

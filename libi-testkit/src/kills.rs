@@ -25,7 +25,7 @@ pub fn moment(lasts: Duration, random: &mut Rng) -> Duration {
     lasts.mul_f64(1.4 * random.unit())
 }
 
-/// One of these processes, if there is one.
-pub fn pick(candidates: &[i32], random: &mut Rng) -> Option<i32> {
+/// One of these, if there is one.
+pub fn pick<T: Copy>(candidates: &[T], random: &mut Rng) -> Option<T> {
     candidates.get((random.unit() * candidates.len() as f64) as usize).copied()
 }

@@ -4,7 +4,6 @@
 //!
 //! `LIBI_KILLS` is half the number of victims (50 by default), `LIBI_SEED` their seed.
 
-use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -56,22 +55,21 @@ fn costs_only_themselves(
     let orders = Orders::new(&lab);
     let options = options.clone().strategy("kary:3".parse().unwrap());
     let session = launch_with(&front, &[members(&lab)], &options);
-    let (mut heard, mut left) = (Heard::default(), (0..SIZE as i32).collect::<BTreeSet<_>>());
+    let (mut heard, mut left) = (Heard::default(), (0..SIZE).collect::<Vec<_>>());
     let victims = 2 * moments(50) as usize;
     for nth in 1..=victims.min(SIZE as usize - 1) {
-        let victim = pick(&left.iter().copied().collect::<Vec<_>>(), &mut random).unwrap();
-        left.remove(&victim);
-        let victim = victim as u32;
-        let (way, exit) = ways[(random.unit() * ways.len() as f64) as usize];
+        let victim = pick(&left, &mut random).unwrap();
+        left.retain(|rank| *rank != victim);
+        let (way, exit) = pick(ways, &mut random).unwrap();
         println!("{nth}: rank {victim}: {way:?}");
         orders.tell(victim, way);
         heard.until(&front, way, |heard| heard.exits.contains_key(&victim));
         assert_eq!(heard.exits[&victim], exit, "{}", heard.described());
         assert_eq!((heard.exits.len(), heard.lost.len()), (nth, 0), "{}", heard.described());
     }
-    left.iter().for_each(|rank| orders.tell(*rank as u32, last));
+    left.iter().for_each(|rank| orders.tell(*rank, last));
     heard.until(&front, "all have ended", |heard| heard.done);
-    for rank in left.into_iter().map(|rank| rank as u32) {
+    for rank in left {
         assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "{rank}: {}", heard.described());
         assert_eq!(heard.out(rank), "up\nlast\n", "rank {rank}");
     }

@@ -24,6 +24,7 @@ use libi_core::ids::{HostIndex, LinkId, StartId};
 use libi_core::time::Instant;
 
 use self::said::EndOfAll;
+pub(super) use self::said::one_line;
 use super::rendezvous::named;
 
 /// How many bulk starts of a launch are divided at most. Each host that makes a start of a thousand

@@ -33,7 +33,7 @@ use crate::failure::{Cause, Exit, Failure};
 use crate::machine::child::Child;
 use crate::machine::message::RelayMessage;
 use crate::machine::output_piece::Stream;
-use crate::machine::start_table::StarterStep;
+use crate::machine::start_table::{StarterStep, one_line};
 
 /// SIGKILL, which has this number on all systems.
 const KILL: i32 = 9;
@@ -53,7 +53,7 @@ impl Node {
             self.starts.printed(start, why); // further lines tell less
             self.set_awaited_deadlines(start, now + timeout.saturating_sub(queued), now);
             if self.is_front() {
-                let why = String::from_utf8_lossy(why).trim_end().to_owned();
+                let why = one_line(why);
                 out.push(Effect::Notify(Notice::Waiting(why)));
             }
         }
@@ -76,7 +76,7 @@ impl Node {
         out: &mut Vec<Effect>,
     ) {
         self.starts.refused(start, why);
-        self.revoked(start, String::from_utf8_lossy(why).trim_end().to_owned(), out);
+        self.revoked(start, one_line(why), out);
         self.give_up_ended(now, out);
     }
 
@@ -152,7 +152,7 @@ impl Node {
         let Some(child) = self.children.get_mut(link) else { return };
         child.close();
         child.forgo_exit();
-        let why = String::from_utf8_lossy(why).trim_end().to_owned();
+        let why = one_line(why);
         if self.is_all_or_nothing() {
             self.starts.may_end_all(start, now + self.options.rules.kill_grace);
         }

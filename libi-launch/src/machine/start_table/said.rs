@@ -77,7 +77,7 @@ impl EndOfAll {
 }
 
 /// A line that a starter has printed, without its end.
-fn one_line(line: &[u8]) -> String {
+pub(in crate::machine) fn one_line(line: &[u8]) -> String {
     String::from_utf8_lossy(line).trim_end().to_owned()
 }
 
