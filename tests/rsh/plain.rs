@@ -1,7 +1,7 @@
 //! The network can read what rsh carries: launches are refused unless the caller allows that, and
 //! warn if allowed.
 
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::Mutex;
 use std::thread::ThreadId;
 
@@ -73,19 +73,15 @@ fn each_session_through_rsh_logs_one_warning_for_any_launcher() {
     }
 }
 
-fn libi(words: &[&str]) -> Output {
-    Command::new(programs::libi()).args(words).output().unwrap()
-}
-
 #[test]
 fn the_program_refuses_rsh_with_status_2_and_with_allow_plain_warns_once_and_runs() {
     let Some(lab) = Rshd::up() else { return };
     let hosts = format!("libi-rsh-sh@127.0.1.[1-4]:{}:2", lab.port("main"));
-    let member = lab.member();
+    let (member, libi) = (lab.member(), lab.bring(programs::libi(), "libi"));
     let run = |more: &[&str]| {
         let words = ["run", "--hosts", &hosts, "--shell", "rsh"];
         let program = [member.as_str(), "join", "out:rank {rank}", "finish:30000"];
-        libi(&[&words[..], more, &program].concat())
+        Command::new(&libi).args([&words[..], more, &program].concat()).output().unwrap()
     };
     let refused = run(&[]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -110,7 +106,8 @@ fn the_doctor_examines_hosts_through_rsh() {
     let hosts = format!(
         "libi-rsh-sh@127.0.1.[1-3]:{port}:1 nobody@127.0.1.4:{port}:1 libi-rsh-sh@127.0.1.99:{port}:1"
     );
-    let examined = libi(&["doctor", "--shell", "rsh", &hosts]);
+    let examined =
+        Command::new(programs::libi()).args(["doctor", "--shell", "rsh", &hosts]).output().unwrap();
     let said = String::from_utf8_lossy(&[examined.stdout, examined.stderr].concat()).into_owned();
     println!("{said}");
     assert_eq!(examined.status.code(), Some(3), "{said}");

@@ -27,7 +27,8 @@ fn run(options: &LaunchOptions, hosts: &str, script: &str) -> Vec<String> {
 #[test]
 fn any_program_runs_on_64_hosts_and_every_line_arrives() {
     let Some(lab) = Sshd::up() else { return };
-    let agent = Agent::new(OsBytes::try_from(programs::agent()).unwrap());
+    let agent = lab.bring(programs::agent(), "agent");
+    let agent = Agent::new(OsBytes::try_from(agent.as_str()).unwrap());
     let script = "echo $LIBI_RANK of $LIBI_SIZE on $LIBI_HOST; umask; echo last";
     let said = run(&with(&lab, agent), "127.0.1.[1-64]", script);
     for (rank, said) in said.iter().enumerate() {

@@ -1,6 +1,5 @@
 //! A server that takes few connections at a time, and users who may have few processes.
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -33,9 +32,7 @@ fn a_server_that_lets_few_begin_at_a_time_slows_a_launch_of_64_hosts_down_and_no
 #[test]
 fn a_low_process_limit_is_reported_soon_and_nothing_is_left() {
     let Some(lab) = Sshd::up() else { return };
-    let libi = lab.path("libi");
-    std::fs::copy(programs::libi(), &libi).unwrap();
-    std::fs::set_permissions(&libi, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let libi = lab.bring(programs::libi(), "libi");
     let mark = Marked::new();
     // Root may have as many as it likes.
     let limited = "ulimit -u 40 && exec \"$@\"";

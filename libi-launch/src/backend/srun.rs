@@ -26,6 +26,8 @@
 //! | `srun: error: … invalid account …` and the like | no start can succeed |
 //! | `slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT …` | the same: the job is to end |
 //! | `srun: Job step aborted: …`, `srun: Complete StepId=7.0+0 received` | all programs are ended |
+//! | `srun: Force Terminated StepId=7.0` | the same |
+//! | `srun: job time limit to be reached at …` | all programs will be ended, and why |
 //! | any other line of `srun` or `slurmstepd` | evidence for hosts that do not arrive |
 
 use std::collections::BTreeSet;

@@ -72,12 +72,18 @@ impl Script {
         self.state().join(file).into_os_string().into_string().unwrap()
     }
 
-    /// Puts the program that tests launch where its users may execute it: they may have no access
-    /// to where it was built.
+    /// Puts the program that tests launch where its users may execute it.
     fn bring_member(&self) {
-        let member = self.path("member");
-        fs::copy(programs::member(), &member).unwrap();
-        fs::set_permissions(&member, fs::Permissions::from_mode(0o755)).unwrap();
+        self.bring(programs::member(), "member");
+    }
+
+    /// Puts a program where its users may execute it, who may have no access to where it was built, and
+    /// returns its path there.
+    fn bring(&self, program: &str, name: &str) -> String {
+        let path = self.path(name);
+        fs::copy(program, &path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
     }
 
     /// Has it taken down.

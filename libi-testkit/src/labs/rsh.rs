@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::mem::ManuallyDrop;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use libi::{Backend, OsBytes, Rsh};
 
 use super::{Alone, LEFTOVERS, Script, are_asked_for, within};
-use crate::{processes, programs};
+use crate::processes;
 
 const SCRIPT: Script = Script("rsh");
 const SERVER: &str = "/usr/sbin/in.rshd";
@@ -34,10 +34,7 @@ impl Rshd {
         }
         let lab = Self { _alone: Some(Alone::with(SERVER)) };
         SCRIPT.run(&["up"]);
-        // Its users may have no access to where it was built.
-        let member = lab.path("member");
-        fs::copy(programs::member(), &member).unwrap();
-        fs::set_permissions(&member, fs::Permissions::from_mode(0o755)).unwrap();
+        SCRIPT.bring_member();
         // Ports stay in use for a minute, also those of tests before this one.
         within(Duration::from_secs(120), "ports below 1024 are free", || ports_in_use() < 250);
         let lab = Arc::new(lab);
@@ -88,6 +85,11 @@ impl Rshd {
 
     pub fn backend(&self, server: &str) -> Backend {
         Backend::Rsh(self.rsh(server))
+    }
+
+    /// Another program, where all users may execute it.
+    pub fn bring(&self, program: &str, name: &str) -> String {
+        SCRIPT.bring(program, name)
     }
 
     /// The program that tests launch, where all users may execute it.

@@ -90,6 +90,11 @@ impl Sshd {
         Backend::Shell(Shell { args, ..Shell::new(OsBytes::new("ssh").unwrap()) })
     }
 
+    /// Another program, where all users may execute it.
+    pub fn bring(&self, program: &str, name: &str) -> String {
+        SCRIPT.bring(program, name)
+    }
+
     /// The program that tests launch, where all users may execute it.
     pub fn member(&self) -> String {
         self.path("member")
