@@ -216,7 +216,9 @@ impl SessionIo {
         let shells = self.shell_deadlines.first().map(|due| due.0);
         let arriving =
             self.arriving.values().map(|peer| peer.until).filter(|at| *at < Instant::FAR_FUTURE).min();
-        [self.wake_at, lines, shells, guests, connector, arriving].into_iter().flatten().min()
+        let cleanups =
+            self.starters.values().map(StarterIo::deadline).filter(|at| *at < Instant::FAR_FUTURE).min();
+        [self.wake_at, lines, shells, guests, connector, arriving, cleanups].into_iter().flatten().min()
     }
 
     /// Handles a ready descriptor. True if there may be more than fits into a turn.
@@ -292,6 +294,7 @@ impl SessionIo {
         self.kill_lingering_shells(turn.now);
         self.expire_handshakes(turn);
         self.expire_arriving(turn);
+        self.expire_cleanups(turn.now);
         if self.node.reads_output() {
             for token in std::mem::take(&mut self.paused_pipes) {
                 if turn.targets.queue(token) {

@@ -1,10 +1,25 @@
 //! The I/O of a starter, the process that carries out a bulk start: its input, what it prints, and
 //! its end.
+//!
+//! # States
+//!
+//! | state | left when | then |
+//! |---|---|---|
+//! | the starter runs | it exits | its end is told |
+//! | | a signal ends it, and something may be left | the [cleanup](BulkMethod::cleanup_spec) runs |
+//! | the cleanup runs | it exits, or cannot be started | the end of the starter is told |
+//! | | its time is over | it is killed |
+//!
+//! What the cleanup prints is told as what the starter prints. A request to end is not passed on to
+//! it, SIGKILL is.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
+use libi_core::time::Instant;
+use libi_launch::backend::SpawnSpec;
+use libi_launch::failure::Exit;
 use libi_launch::machine::Stream as StdStream;
 use libi_launch::process::{Child, Signal};
 use mio::{Interest, Registry, Token};
@@ -21,6 +36,16 @@ const LONGEST_LINE: usize = 8 << 10;
 /// How long a killed starter may take to end.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// What follows the end of a starter.
+pub(super) enum AfterEnd {
+    /// Its end is told.
+    Tell,
+    /// The same, but if a signal has ended it, this process ends first what it may have left.
+    CleanUp(SpawnSpec),
+    /// It is a cleanup, to be killed at this time: the end of the starter before it is told.
+    TellOf(Exit, Instant),
+}
+
 /// See the [module](self).
 pub(super) struct StarterIo {
     /// The names of its hosts, in the order in which it was given them.
@@ -28,6 +53,7 @@ pub(super) struct StarterIo {
     process: Option<Registered<Child>>,
     /// Its group has a process that is to outlive it: see [`BulkMethod::has_cleanup_process`].
     has_cleanup: bool,
+    next: AfterEnd,
     /// Its standard input, until the ticket is written.
     input: Option<Registered<Stream>>,
     ticket: Zeroizing<Vec<u8>>,
@@ -46,10 +72,9 @@ struct StarterPipe {
 impl StarterIo {
     /// Watches a starter that has just been started.
     pub(super) fn new(
-        (start, hosts, has_cleanup): (StartId, Vec<String>, bool),
+        (start, hosts, has_cleanup, next): (StartId, Vec<String>, bool, AfterEnd),
         child: Child,
-        input: Stream,
-        printed: Vec<(StdStream, Stream)>,
+        (input, printed): (Option<Stream>, Vec<(StdStream, Stream)>),
         ticket: Zeroizing<Vec<u8>>,
         (registry, targets, id): (&Registry, &mut Targets, NodeId),
     ) -> io::Result<Self> {
@@ -59,14 +84,17 @@ impl StarterIo {
         // Dropped on an error below, which kills the process.
         let token = add(child.as_fd().as_raw_fd(), Interest::READABLE, StarterFd::Process)?;
         let process = Some(Registered { inner: child, token });
-        let token = add(input.number(), Interest::WRITABLE, StarterFd::Input)?;
-        let input = Some(Registered { inner: input, token });
+        let watch = |inner: Stream| {
+            let token = add(inner.number(), Interest::WRITABLE, StarterFd::Input)?;
+            Ok::<_, io::Error>(Registered { inner, token })
+        };
+        let input = input.map(watch).transpose()?;
         let mut pipes = [None, None];
         for (place, (stream, pipe)) in printed.into_iter().take(2).enumerate() {
             let token = add(pipe.number(), Interest::READABLE, StarterFd::Pipe(place))?;
             pipes[place] = Some(Registered { inner: StarterPipe { pipe, stream, line: Vec::new() }, token });
         }
-        Ok(Self { hosts, process, has_cleanup, input, ticket, written: 0, pipes })
+        Ok(Self { hosts, process, has_cleanup, next, input, ticket, written: 0, pipes })
     }
 
     /// The names of its hosts, in the order in which it was given them.
@@ -133,8 +161,30 @@ impl StarterIo {
         self.pipes.get(place)?.as_ref().map(|pipe| pipe.token)
     }
 
-    /// Sends a signal to the starter and its process group. SIGKILL spares a cleanup process there.
+    /// When it is killed.
+    pub(super) fn deadline(&self) -> Instant {
+        if let AfterEnd::TellOf(_, until) = self.next { until } else { Instant::FAR_FUTURE }
+    }
+
+    /// Kills it when its time is over.
+    pub(super) fn expire(&mut self) {
+        if let AfterEnd::TellOf(_, until) = &mut self.next {
+            *until = Instant::FAR_FUTURE;
+        }
+        self.signal(Signal::KILL);
+    }
+
+    /// Its hosts, and what follows its end.
+    pub(super) fn into_end(self) -> (Vec<String>, AfterEnd) {
+        (self.hosts, self.next)
+    }
+
+    /// Sends a signal to the starter and its process group. SIGKILL spares a cleanup process there;
+    /// any other signal would keep the cleanup that follows the starter from its work.
     pub(super) fn signal(&mut self, signal: Signal) {
+        if signal != Signal::KILL && matches!(self.next, AfterEnd::TellOf(..)) {
+            return;
+        }
         if let Some(Registered { inner: process, .. }) = &mut self.process {
             // Ignored: a process that has ended needs no signal.
             let _ = match signal {

@@ -47,6 +47,18 @@ fn a_killed_srun_is_noticed_or_replaced_and_nothing_is_left() {
     kill_at_random_moments(Victim::Srun);
 }
 
+/// In these moments Slurm gives srun its job, and the process does not exist yet that ends the job of
+/// a killed srun.
+#[test]
+fn an_srun_that_is_killed_when_its_job_begins_leaves_none() {
+    let Some(lab) = Slurm::up() else { return };
+    for moment in (0..12).map(|step| Duration::from_micros(500 * step)) {
+        println!("srun is killed after {moment:?}");
+        Scene::start(&lab).kill(Victim::Srun, moment, &mut Rng::new(1));
+        lab.nothing_is_left();
+    }
+}
+
 #[test]
 fn a_killed_leader_is_noticed_or_replaced_and_nothing_is_left() {
     kill_at_random_moments(Victim::Leader);

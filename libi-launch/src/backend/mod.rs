@@ -243,11 +243,18 @@ pub trait BulkMethod {
     /// The most hosts of one start.
     fn hosts_per_start(&self) -> usize;
 
-    /// Describes the process to start here so that `program` starts on each of `hosts`.
+    /// Describes the process to start here so that `program` starts on each of `hosts`. No other
+    /// start has the name, so that what it starts can be found by it.
     ///
     /// # Errors
     /// The back-end cannot express the launch.
-    fn bulk_spec(&self, hosts: &[&HostSpec], program: &Program) -> Result<SpawnSpec, SpecError>;
+    fn bulk_spec(&self, hosts: &[&HostSpec], program: &Program, name: &str) -> Result<SpawnSpec, SpecError>;
+
+    /// Describes the process to start here if a signal has ended the starter that got `program` and
+    /// `name`: it ends what that one may have left. `None` if nothing can be left.
+    fn cleanup_spec(&self, _program: &Program, _name: &str) -> Option<SpawnSpec> {
+        None
+    }
 
     /// The environment variable that tells a started program the name of its host, as in the list
     /// of hosts. Where it is not set, the host counts by the address at which a server of ssh was

@@ -115,7 +115,7 @@ impl LaunchMethod for Starter {
     }
 
     fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, SpecError> {
-        self.bulk_spec(&[host], program)
+        self.bulk_spec(&[host], program, "")
     }
 
     fn bulk(&self) -> Option<&dyn BulkMethod> {
@@ -128,7 +128,7 @@ impl BulkMethod for Starter {
         self.hosts_per_start as usize
     }
 
-    fn bulk_spec(&self, hosts: &[&HostSpec], program: &Program) -> Result<SpawnSpec, SpecError> {
+    fn bulk_spec(&self, hosts: &[&HostSpec], program: &Program, _: &str) -> Result<SpawnSpec, SpecError> {
         let hosts = names_only(&self.program, hosts)?;
         let mut env = program.env.clone();
         env.extend(env_var(LINK_ENV, LINK_RENDEZVOUS));
@@ -199,7 +199,7 @@ mod tests {
     fn one_command_line_names_all_hosts() {
         let hosts = [host("n1", None, None), host("n2", None, None)];
         let starter = Starter { host_word: OsBytes::try_from("%h").ok(), ..clush() };
-        let spec = starter.bulk_spec(&hosts.iter().collect::<Vec<_>>(), &program()).unwrap();
+        let spec = starter.bulk_spec(&hosts.iter().collect::<Vec<_>>(), &program(), "7").unwrap();
         let args: Vec<_> = spec.args.iter().map(ToString::to_string).collect();
         assert_eq!(args[..3], ["-S", "-w", "n1,n2"]);
         assert!(args[3].contains("LIBI_STARTED_ON") && args[3].contains("%h"), "{}", args[3]);
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn users_and_ports_are_refused_and_so_are_names_that_look_like_options() {
-        let spec = |host: HostSpec| clush().bulk_spec(&[&host], &program());
+        let spec = |host: HostSpec| clush().bulk_spec(&[&host], &program(), "7");
         let user = HostSpec { user: Some("me".to_owned()), ..host("n1", None, None) };
         assert!(matches!(spec(user), Err(SpecError::NoOption(_, "user"))));
         assert!(matches!(

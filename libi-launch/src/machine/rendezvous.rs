@@ -69,6 +69,12 @@ pub struct Claim {
 }
 
 impl StartTicket {
+    /// The name of the start, which no other start has.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{:016x}.{}", self.session.0, self.start.0)
+    }
+
     /// The key with which both sides prove that they know the secret.
     #[must_use]
     pub fn key(&self) -> LinkKey {

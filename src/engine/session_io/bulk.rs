@@ -2,26 +2,31 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use libi_core::time::Instant;
-use libi_launch::backend::{BulkMethod, LaunchMethod, StarterLine};
+use libi_launch::backend::{BulkMethod, LaunchMethod, SpawnSpec, StarterLine};
+use libi_launch::failure::Exit;
 use libi_launch::machine::{
-    ArrivalId, Claim, Event, Found, HeadReader, LinkId, StartId, StartRequest, StartTicket,
-    Stream as StdStream, redirection, refusal,
+    ArrivalId, Claim, Event, Found, HeadReader, LinkId, StartId, StartRequest, Stream as StdStream,
+    redirection, refusal,
 };
 use libi_launch::process::Signal;
 use mio::{Registry, Token};
+use zeroize::Zeroizing;
 
 use super::reading::exit_of;
-use super::starting::{Inherited, StartFailure, spawn, spawn_spec};
+use super::starting::{Inherited, StartFailure, Started, spawn, spawn_spec};
 use super::{READ_LIMIT, SessionIo};
 use crate::engine::Turn;
 use crate::engine::direct_listener::{Admission, TIMEOUT};
 use crate::engine::direct_stream::DirectStream;
 use crate::engine::fd_budget::original_limit;
-use crate::engine::starter_io::StarterIo;
+use crate::engine::starter_io::{AfterEnd, StarterIo};
 use crate::engine::targets::{FdRole, StarterFd, Targets};
 
+/// How long a cleanup may take. It asks the manager of the cluster, which may be busy.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much is kept of what a connection sends before it is answered.
 const MOST_BEFORE_ANSWER: usize = 4 << 10;
 
@@ -49,38 +54,70 @@ impl SessionIo {
         &mut self,
         start: StartId,
         request: &StartRequest,
-        ticket: &StartTicket,
         turn: &mut Turn<'_>,
     ) -> Result<(), StartFailure> {
+        let StartRequest::Hosts(hosts, program, ticket) = request else { return Ok(()) };
         self.reserve_fds(request)?;
         let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
-        let ticket = ticket.encode().map_err(|failure| StartFailure::by_system(failure, None))?;
         let bulk = self.node.backend().bulk();
+        let cleanup = bulk.and_then(|bulk| bulk.cleanup_spec(program, &ticket.name()));
+        let ticket = ticket.encode().map_err(|failure| StartFailure::by_system(failure, None))?;
         let signal = bulk.map_or(Signal::KILL, BulkMethod::death_signal);
         let has_cleanup = bulk.is_some_and(BulkMethod::has_cleanup_process);
         let death_signal = self.lasting_thread.then_some(signal);
-        let inherited = Inherited {
+        let inherited = Inherited { death_signal, guarded: !has_cleanup, ..self.inherited_by_starters() };
+        let started = spawn(spec, &inherited, self.links.len())?;
+        let hosts = hosts.iter().map(|(_, spec)| spec.name.clone()).collect();
+        let next = cleanup.map_or(AfterEnd::Tell, AfterEnd::CleanUp);
+        self.watch_starter((start, hosts, has_cleanup, next), started, ticket, turn)
+    }
+
+    fn inherited_by_starters(&self) -> Inherited<'_> {
+        Inherited {
             environment: &self.environment,
             stdin: None,
-            death_signal,
-            guarded: !has_cleanup,
+            death_signal: None,
+            guarded: false,
             open_files: original_limit(),
-        };
-        let started = spawn(spec, &inherited, self.links.len())?;
+        }
+    }
+
+    fn watch_starter(
+        &mut self,
+        about: (StartId, Vec<String>, bool, AfterEnd),
+        started: Started,
+        ticket: Zeroizing<Vec<u8>>,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), StartFailure> {
+        let start = about.0;
         let place = (turn.registry, &mut *turn.targets, turn.id);
-        let Some(input) = started.output else {
-            return Err(StartFailure::by_system("it has no standard input", None));
-        };
-        let StartRequest::Hosts(hosts, ..) = request else { return Ok(()) };
-        let hosts = hosts.iter().map(|(_, spec)| spec.name.clone()).collect();
-        let about = (start, hosts, has_cleanup);
-        let watched = StarterIo::new(about, started.child, input, started.print_pipes, ticket, place);
-        let mut starter = watched.map_err(|error| {
+        let streams = (started.output, started.print_pipes);
+        let mut starter = StarterIo::new(about, started.child, streams, ticket, place).map_err(|error| {
             StartFailure::by_system(format_args!("cannot be watched: {error}"), error.raw_os_error())
         })?;
         starter.write_ticket(turn.registry, turn.targets);
         self.starters.insert(start, starter);
         Ok(())
+    }
+
+    /// Starts the process that ends what a starter may have left.
+    fn clean_up(
+        &mut self,
+        (start, hosts, exit): (StartId, Vec<String>, Exit),
+        spec: SpawnSpec,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), StartFailure> {
+        turn.refresh();
+        let started = spawn(spec, &self.inherited_by_starters(), self.links.len())?;
+        let next = AfterEnd::TellOf(exit, turn.now + CLEANUP_TIMEOUT);
+        self.watch_starter((start, hosts, false, next), started, Zeroizing::default(), turn)
+    }
+
+    /// Kills cleanups that have taken too long.
+    pub(super) fn expire_cleanups(&mut self, now: Instant) {
+        for starter in self.starters.values_mut().filter(|starter| starter.deadline() <= now) {
+            starter.expire();
+        }
     }
 
     /// Handles a ready descriptor of a starter. True if there may be more than fits into a turn.
@@ -180,9 +217,21 @@ impl SessionIo {
         // Processes that it has left behind in its group must not outlive it, but for one that ends
         // what it has started.
         starter.signal(Signal::KILL);
-        let ended = starter.ended().and_then(libi_launch::process::Child::try_wait);
+        let ended = exit_of(starter.ended().and_then(libi_launch::process::Child::try_wait));
         starter.close(turn.registry, turn.targets);
-        self.tell(Event::StarterExited(start, exit_of(ended)), turn);
+        let (hosts, next) = starter.into_end();
+        let exit = match next {
+            AfterEnd::TellOf(exit, _) => exit,
+            AfterEnd::CleanUp(spec) if matches!(ended, Exit::Signal(_)) => {
+                let program = spec.program.to_string();
+                let Err(failure) = self.clean_up((start, hosts, ended), spec, turn) else { return };
+                let line = format!("libi: {program} cannot be started: {}\n", failure.why);
+                self.tell(Event::StarterPrinted(start, line.into_bytes()), turn);
+                ended
+            }
+            AfterEnd::CleanUp(_) | AfterEnd::Tell => ended,
+        };
+        self.tell(Event::StarterExited(start, exit), turn);
     }
 
     /// Asks a starter to end, or kills it.

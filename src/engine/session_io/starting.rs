@@ -87,7 +87,7 @@ impl SessionIo {
             StartRequest::Host(link, ..)
             | StartRequest::Member(link, ..)
             | StartRequest::Process(link, _) => self.start_one(*link, request, turn),
-            StartRequest::Hosts(.., ticket) => self.start_hosts(start, request, ticket, turn),
+            StartRequest::Hosts(..) => self.start_hosts(start, request, turn),
         };
         turn.refresh();
         match started {
@@ -256,10 +256,10 @@ pub(super) fn spawn_spec(
         StartRequest::Host(_, task, program) => node.backend().spawn_spec(task, &delivered(program)),
         StartRequest::Member(_, _, program) => Ok(Local::start(program)),
         StartRequest::Process(_, program) => Ok(Local::start_unlinked(program)),
-        StartRequest::Hosts(hosts, program, _) => {
+        StartRequest::Hosts(hosts, program, ticket) => {
             let hosts: Vec<_> = hosts.iter().map(|(_, spec)| spec).collect();
             let bulk = node.backend().bulk().ok_or_else(|| StartFailure::by_system("no starter", None))?;
-            bulk.bulk_spec(&hosts, &of_leader(program))
+            bulk.bulk_spec(&hosts, &of_leader(program), &ticket.name())
         }
     };
     let mut spec = spec.map_err(|failure| StartFailure::by_system(failure, None))?;

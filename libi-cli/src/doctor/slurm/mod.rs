@@ -126,7 +126,7 @@ fn run_step(
     input += probe::END;
     let specs: Vec<_> = nodes.iter().map(|node| remote_shell::host_spec(*node)).collect();
     let program = remote_shell::shell_program(&["-c", &task_script(), &probe::script()]);
-    let spec = srun.bulk_spec(&specs.iter().collect::<Vec<_>>(), &program);
+    let spec = srun.bulk_spec(&specs.iter().collect::<Vec<_>>(), &program, "doctor");
     let spec = spec.map_err(|error| CliError::Usage(error.to_string()))?;
     let process = match start_piped(spec, srun.death_signal()) {
         Ok(process) => process,

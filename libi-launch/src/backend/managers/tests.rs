@@ -22,7 +22,7 @@ fn calls(command: &str, hosts: &[&str]) -> Vec<String> {
     let backend: Backend = command.parse().unwrap();
     let hosts: Vec<_> = hosts.iter().map(|name| host(name, None, None)).collect();
     let specs = match backend.bulk() {
-        Some(bulk) => vec![bulk.bulk_spec(&hosts.iter().collect::<Vec<_>>(), &program()).unwrap()],
+        Some(bulk) => vec![bulk.bulk_spec(&hosts.iter().collect::<Vec<_>>(), &program(), "7").unwrap()],
         None => hosts.iter().map(|host| backend.spawn_spec(host, &program()).unwrap()).collect(),
     };
     let words = specs.into_iter().flat_map(|spec| [vec![spec.program], spec.args].concat());

@@ -24,7 +24,7 @@ fn in_job() -> Srun {
 fn one_step_starts_the_hosts_in_their_order() {
     let hosts = [host("n3", None, None), host("n1", None, None)];
     let srun = Srun { args: vec![OsBytes::try_from("--partition=debug").unwrap()], ..Srun::new() };
-    let spec = srun.bulk_spec(&hosts.iter().collect::<Vec<_>>(), &program()).unwrap();
+    let spec = srun.bulk_spec(&hosts.iter().collect::<Vec<_>>(), &program(), "7").unwrap();
     let args: Vec<_> = spec.args.iter().map(ToString::to_string).collect();
     let at = |option: &str| args.iter().position(|arg| arg == option).unwrap();
     assert_eq!(args[at("--nodelist") + 1..][..4], ["n3,n1", "--partition=debug", "/bin/sh", "-c"]);
@@ -35,8 +35,31 @@ fn one_step_starts_the_hosts_in_their_order() {
 }
 
 #[test]
+fn the_job_of_a_killed_start_can_be_cancelled_by_its_name() {
+    let words = |srun: &Srun, name| {
+        let hosts = [&host("n1", None, None)];
+        let spec = srun.bulk_spec(&hosts, &program(), name).unwrap();
+        let is_name = |arg: &String| arg.starts_with("--job-name=");
+        let args = spec.args.iter().map(ToString::to_string);
+        let cleanup = srun.cleanup_spec(&program(), name);
+        (args.filter(is_name).collect::<Vec<_>>().concat(), cleanup)
+    };
+    let slurm = Srun { program: OsBytes::try_from("/opt/slurm/bin/srun").unwrap(), ..Srun::new() };
+    let (name, cleanup) = words(&slurm, "5f.2");
+    let cleanup = cleanup.unwrap();
+    assert_eq!(cleanup.program.to_string(), "/opt/slurm/bin/scancel");
+    assert_eq!(cleanup.args.len(), 1);
+    assert_eq!(format!("--job-{}", &cleanup.args[0].to_string()[2..]), name);
+    assert_ne!(words(&slurm, "5f.3").0, name, "no other start has the name");
+    assert_eq!(words(&Srun::new(), "5f.2").1.unwrap().program.to_string(), "scancel");
+    let (name, cleanup) = words(&in_job(), "5f.2");
+    assert!(!name.contains("5f.2"), "{name}");
+    assert_eq!(cleanup, None, "a step ends with the job");
+}
+
+#[test]
 fn users_ports_and_names_that_look_like_options_are_refused() {
-    let spec = |host: HostSpec| Srun::new().bulk_spec(&[&host], &program());
+    let spec = |host: HostSpec| Srun::new().bulk_spec(&[&host], &program(), "7");
     assert!(matches!(spec(host("n1", Some("me"), None)), Err(SpecError::NoOption(_, "user"))));
     assert!(matches!(spec(host("n1", None, Some(22))), Err(SpecError::NoOption(_, "port"))));
     assert!(matches!(spec(host("-x", None, None)), Err(SpecError::OptionLike { .. })));
