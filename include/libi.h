@@ -296,13 +296,14 @@ typedef enum libi_outcome {
 typedef enum libi_engine {
   /**
    * The first member's own process. If it ends, crashes or executes another program, the members
-   * that depend on it end as well.
+   * that depend on it end as well. Calls among the members of a host are faster: there is one hop
+   * less.
    */
   LIBI_ENGINE_IN_PROGRAM = 0,
   /**
-   * A process of its own. The process that was started on a host divides before its main(): the
-   * program is the child, a member like all others, and what it does to itself costs no other
-   * member anything. A program that loads the library while it runs is led as with
+   * The default: a process of its own. The process that was started on a host divides before its
+   * main(): the program is the child, a member like all others, and what it does to itself costs
+   * no other member anything. A program that loads the library while it runs is led as with
    * LIBI_ENGINE_IN_PROGRAM; libi_report_host_info says so.
    */
   LIBI_ENGINE_APART = 1
@@ -809,7 +810,7 @@ libi_result libi_options_set_loopback(libi_options *options, bool loopback);
 libi_result libi_options_set_agent(libi_options *options, const char *program);
 
 /**
- * Sets which process carries a host's part of the tree; LIBI_ENGINE_IN_PROGRAM is the default.
+ * Sets which process carries a host's part of the tree; LIBI_ENGINE_APART is the default.
  *
  * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such choice. Since 0.1.
  */
@@ -1958,12 +1959,12 @@ libi_result libi_member_query(const libi_member *member, libi_member_info *info,
 size_t libi_member_ranks(const libi_member *member, libi_ranks group, uint32_t *ranks, size_t room);
 
 /**
- * Waits until no other member needs this process. Call it at the end of a program that ends when
- * its work is done, before libi_member_free(). The process remains a member, and its exit is
- * reported.
+ * Waits until what this process has sent is on its way, and no other member needs it. Call it at
+ * the end of a program that ends when its work is done, before libi_member_free(). The process
+ * remains a member, and its exit is reported.
  *
- * A process that ends without this is reported as well. But the leader of each host forwards for
- * the others there: if it ends while they need it, they end too.
+ * A process that ends without this is reported as well. With LIBI_ENGINE_IN_PROGRAM the first
+ * member of each host forwards for the others: if it ends while they need it, they end too.
  *
  * Returns LIBI_OK; LIBI_ERR_TIMED_OUT if others still need it; LIBI_ERR_ENDED. It may be called
  * again. Since 0.1.

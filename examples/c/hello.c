@@ -56,7 +56,7 @@ int main(int argc, char **argv)
         libi_member_query(member, &info, sizeof info);
         printf("hello from rank %u of %u on %s\n", info.rank, info.size, info.host_name);
         fflush(stdout); /* output that is still buffered when the member is freed may be lost */
-        result = libi_member_drain(member, 10000); /* others may need this process to reach the front end */
+        result = libi_member_drain(member, 10000); /* what it has sent is on its way */
     }
     if (result != LIBI_OK) fprintf(stderr, "%s\n", libi_last_error());
     libi_member_free(member);

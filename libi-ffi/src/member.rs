@@ -229,12 +229,12 @@ pub unsafe extern "C" fn libi_member_ranks(
     }
 }
 
-/// Waits until no other member needs this process. Call it at the end of a program that ends when
-/// its work is done, before libi_member_free(). The process remains a member, and its exit is
-/// reported.
+/// Waits until what this process has sent is on its way, and no other member needs it. Call it at
+/// the end of a program that ends when its work is done, before libi_member_free(). The process
+/// remains a member, and its exit is reported.
 ///
-/// A process that ends without this is reported as well. But the leader of each host forwards for
-/// the others there: if it ends while they need it, they end too.
+/// A process that ends without this is reported as well. With LIBI_ENGINE_IN_PROGRAM the first
+/// member of each host forwards for the others: if it ends while they need it, they end too.
 ///
 /// Returns LIBI_OK; LIBI_ERR_TIMED_OUT if others still need it; LIBI_ERR_ENDED. It may be called
 /// again. Since 0.1.

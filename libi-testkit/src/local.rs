@@ -188,8 +188,8 @@ impl Heard {
             format!("\n  rank {rank} {stream:?} {} bytes: {end:?}", text.len())
         };
         let texts: String = self.texts.iter().map(short).collect();
-        let Self { exits, released, lost, done, .. } = self;
-        format!("exits {exits:?}, released {released:?}, lost {lost:?}, done {done}{texts}")
+        let Self { lines, exits, released, lost, done, .. } = self;
+        format!("{lines:?}, exits {exits:?}, released {released:?}, lost {lost:?}, done {done}{texts}")
     }
 
     pub fn note(&mut self, event: Event) {

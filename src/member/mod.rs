@@ -56,7 +56,7 @@ impl MemberOptions {
 /// A process that has joined a session.
 ///
 /// Dropping it does not detach the process; it passes on the remaining output, for at most one
-/// second. Call [`drain`](Self::drain) or [`detach`](Self::detach).
+/// second. Call [`drain`](Self::drain) or [`detach`](Self::detach) before.
 ///
 /// # States
 ///
@@ -80,16 +80,15 @@ impl MemberOptions {
 /// front end. Each method starts an operation and returns a [`Pending`](crate::Pending) at once.
 ///
 /// # When a leader ends
-/// The first process of each host, its leader, relays for others. If it ends, the members that
-/// depend on it end as well. A program that does its work and ends calls [`Member::drain`] first,
-/// which waits until no other member needs this process; a program that lives on calls
-/// [`Member::detach`].
+/// On each host a process of its own relays for others: an [agent](crate::agent), or the parent of
+/// the first member ([`Engine::Apart`](crate::Engine::Apart)). No member is needed by others, and
+/// each may end at any time, by returning from `main` as well. [`drain`](Self::drain) returns when
+/// all is with the process that leads the host, and dropping does the same, for at most a second.
 ///
-/// Where an [agent](crate::agent) leads the host, or the launch has
-/// [`Engine::Apart`](crate::Engine::Apart), no member is needed by others, and each may end at any
-/// time, by returning from `main` as well. [`drain`](Self::drain) then returns as soon as
-/// everything is with the process that leads the host, and dropping does the same, for at most one
-/// second.
+/// With [`Engine::InProgram`](crate::Engine::InProgram), and where a program loads libi as it runs,
+/// the first member of each host is its leader. If it ends, the members that depend on it end as
+/// well. It calls [`Member::drain`] first, which waits until no other member needs this process; a
+/// program that lives on calls [`Member::detach`].
 ///
 /// # Processes that a member starts
 /// Every member leads a process group. Processes that it starts stay in this group unless they or
@@ -343,9 +342,9 @@ impl Member {
         self.rank == Rank(0)
     }
 
-    /// Waits until no other member needs this process. Call it at the end of a program that ends
-    /// when its work is done. The process remains part of the session, and its exit status is
-    /// reported.
+    /// Waits until what this process has sent is on its way, and no other member needs it. Call it
+    /// at the end of a program that ends when its work is done. The process remains part of the
+    /// session, and its exit status is reported.
     ///
     /// # Errors
     /// Other members need this process for longer than `timeout`, or the session is ending.

@@ -18,8 +18,8 @@ const ENDS: &[(&[&str], Exit)] = &[
     (&["signal:9"], Exit::Signal(9)),
     (&["signal:15"], Exit::Signal(15)),
     (&["abort"], Exit::Signal(6)),
-    // As shells have it: this cannot be told from the signal.
-    (&["exit:143"], Exit::Signal(15)),
+    // A shell would say the same of the signal; the process that leads the host knows better.
+    (&["exit:143"], Exit::Code(143)),
 ];
 
 #[test]
@@ -86,19 +86,18 @@ fn a_connection_that_is_cut_is_told_from_a_program_that_ends() {
     let pids: Vec<i32> = libi_testkit::processes::all().filter(is_called).collect();
     assert_eq!(pids.len(), 1, "{pids:?}");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pids[0]), nix::sys::signal::Signal::SIGKILL).unwrap();
-    let (mut exit, mut lost) = (None, None);
+    let mut lost = None;
     within(crate::TIMEOUT, "the loss is reported", || {
         while let Some(event) = front.next_event(Duration::from_millis(10)) {
-            match event {
-                libi::Event::Exited { rank, exit: how, .. } if rank.0 == 2 => exit = Some(how),
-                libi::Event::Lost { name, failure, .. } => lost = Some((name, failure)),
-                _ => {}
+            if let libi::Event::Lost { name, ranks, failure, .. } = event {
+                lost = Some((name, ranks.to_string(), failure));
             }
         }
-        exit.is_some() && lost.is_some()
+        lost.is_some()
     });
-    let (name, failure) = lost.unwrap();
-    assert_eq!((exit, name.as_str()), (Some(Exit::Shell(128 + 9)), "127.0.1.2"));
+    let (name, ranks, failure) = lost.unwrap();
+    assert_eq!((name.as_str(), ranks.as_str()), ("127.0.1.2", "ranks 2-3"));
+    assert_eq!(failure.exit, Some(Exit::Shell(128 + 9)));
     assert_eq!(failure.shell_error(), Some(ShellError::ConnectionLost), "{failure:?}");
     session.terminate(Duration::from_secs(5)).unwrap();
     drop((session, front));

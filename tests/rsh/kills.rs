@@ -55,9 +55,8 @@ fn front_end_is_killed_when(members: usize) {
     let Some(lab) = Rshd::up() else { return };
     let mark = Marked::new();
     let front = Front::start(&mark);
-    let there = |process: &Process| process.is_leader || process.is_local;
     within(TIMEOUT, &format!("{members} members are there"), || {
-        mark.processes().iter().filter(|process| there(process)).count() >= members
+        mark.processes().iter().filter(|process| process.is_member).count() >= members
     });
     drop(front);
     mark.nothing_is_left();

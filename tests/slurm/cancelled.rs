@@ -8,7 +8,7 @@ use libi::{LaunchReport, Rules};
 
 use crate::TIMEOUT;
 use crate::jobs::{Place, run_inside};
-use crate::running::{Running, SOON, all_are_named, all_have_started, job, leaders};
+use crate::running::{KILLED, Running, SOON, all_are_named, all_have_started, job, leaders};
 use crate::verdicts::{HOSTS, Launch, says};
 use libi_testkit::labs::{Slurm, within};
 use libi_testkit::programs;
@@ -62,7 +62,7 @@ fn a_session_whose_job_or_step_is_cancelled_ends_with_the_words_of_slurm() {
         lab.cancel(&format!("{job}{step}"));
         let lines = running.ends(SOON);
         is_revoked(&lines, &job);
-        all_are_named(&lines, &NODES);
+        all_are_named(&lines, &NODES, &[KILLED]);
         lab.nothing_is_left();
     }
 }
@@ -138,7 +138,7 @@ fn at_the_time_limit_of_its_job_a_session_ends_and_a_launch_fails_with_the_words
     is_revoked(&lines, &first);
     let revoked = lines.iter().find(|line| line.starts_with("revoked: ")).unwrap();
     assert!(tells_of_time_limit(revoked), "{lines:#?}");
-    all_are_named(&lines, &NODES);
+    all_are_named(&lines, &NODES, &[KILLED]);
     lab.nothing_is_left();
 }
 
@@ -151,7 +151,7 @@ fn plays_a_front_end_whose_job_is_cancelled() {
     lab.cancel(&job);
     let lines = running.ends(SOON);
     is_revoked(&lines, &job);
-    all_are_named(&lines, &NODES);
+    all_are_named(&lines, &NODES, &[KILLED]);
 }
 
 #[test]

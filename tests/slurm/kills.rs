@@ -229,7 +229,7 @@ impl<'a> Scene<'a> {
     }
 
     fn living(&self) -> usize {
-        self.mark.processes().iter().filter(|process| process.is_leader || process.is_local).count()
+        self.mark.processes().iter().filter(|process| process.is_member).count()
     }
 
     /// The session is up. What it has lost is reported; or what was killed was replaced in time.

@@ -63,13 +63,21 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Of each of these hosts it was said that a member was killed, or has ended in a way that is not
-/// known.
-pub(crate) fn all_are_named(lines: &[String], hosts: &[&str]) {
+/// How a process ends that Slurm ends.
+pub(crate) const KILLED: &str = "was killed by signal";
+
+/// Of each of these hosts it was said that a member, or the process that leads the host, has ended
+/// in one of these ways.
+pub(crate) fn all_are_named(lines: &[String], hosts: &[&str], ends: &[&str]) {
     for host in hosts {
-        let ends = ["was killed by signal", "ended with unknown status"];
-        let mut ends = ends.iter().map(|how| format!(" on {host} {how}"));
-        assert!(ends.any(|end| lines.iter().any(|line| line.contains(&end))), "{host}: {lines:#?}");
+        let is_end = |line: &String| {
+            let member = line.split_once(&format!(" on {host} ")).map(|(_, end)| end);
+            let lost =
+                line.strip_prefix(&format!("{host} (")).and_then(|lost| lost.split_once(") is lost: "));
+            let end = member.or(lost.map(|(_, end)| end)).unwrap_or_default();
+            ends.iter().any(|how| end.starts_with(how))
+        };
+        assert!(lines.iter().any(is_end), "{host}: {lines:#?}");
     }
 }
 

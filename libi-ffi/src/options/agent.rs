@@ -37,11 +37,12 @@ pub unsafe extern "C" fn libi_options_set_agent(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum libi_engine {
     /// The first member's own process. If it ends, crashes or executes another program, the members
-    /// that depend on it end as well.
+    /// that depend on it end as well. Calls among the members of a host are faster: there is one hop
+    /// less.
     LIBI_ENGINE_IN_PROGRAM = 0,
-    /// A process of its own. The process that was started on a host divides before its main(): the
-    /// program is the child, a member like all others, and what it does to itself costs no other
-    /// member anything. A program that loads the library while it runs is led as with
+    /// The default: a process of its own. The process that was started on a host divides before its
+    /// main(): the program is the child, a member like all others, and what it does to itself costs
+    /// no other member anything. A program that loads the library while it runs is led as with
     /// LIBI_ENGINE_IN_PROGRAM; libi_report_host_info says so.
     LIBI_ENGINE_APART = 1,
 }
@@ -49,7 +50,7 @@ pub enum libi_engine {
 /// cbindgen:ignore
 pub type libi_engine_arg = c_int;
 
-/// Sets which process carries a host's part of the tree; LIBI_ENGINE_IN_PROGRAM is the default.
+/// Sets which process carries a host's part of the tree; LIBI_ENGINE_APART is the default.
 ///
 /// Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such choice. Since 0.1.
 #[unsafe(no_mangle)]

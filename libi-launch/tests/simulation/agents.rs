@@ -135,7 +135,7 @@ impl Scenario {
 
     /// Adds the agents to the options of the launch.
     pub(crate) fn agent_options(&self, options: LaunchOptions) -> LaunchOptions {
-        let Some(agents) = self.agents else { return options };
+        let Some(agents) = self.agents else { return options.engine(Engine::InProgram) };
         if self.is_apart() {
             return options.engine(Engine::Apart);
         }

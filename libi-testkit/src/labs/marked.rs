@@ -21,10 +21,10 @@ pub struct Marked(pub String);
 #[derive(Debug)]
 pub struct Process {
     pub pid: i32,
-    /// It is a member that was started through a remote shell or a bulk starter.
+    /// It was started through a remote shell or a bulk starter, and leads its host.
     pub is_leader: bool,
-    /// It is one that was started by its leader.
-    pub is_local: bool,
+    /// It is a member of the session, in that place or started by it.
+    pub is_member: bool,
     #[allow(dead_code, reason = "it is for people")]
     command: String,
 }
@@ -65,11 +65,16 @@ impl Marked {
             let (is_marked, is_told) = (has(&mark), command.contains(&mark));
             let is_led =
                 ["stdio", "stdio+stderr", "rendezvous"].map(|streams| format!("LIBI_LINK={streams}"));
-            let is_member = is_marked && !is_told && command.contains("member");
+            let is_ours = is_marked && !is_told && command.contains("member");
+            let is_led = is_ours && is_led.iter().any(|link| has(link));
+            let is_local = is_ours && has("LIBI_LINK=3");
+            let is_engine = processes::is_engine(pid);
+            // The program of a leader that has divided has its variables.
+            let has_engine = processes::parent(pid).is_some_and(processes::is_engine);
             (is_marked || is_told).then(|| Process {
                 pid,
-                is_leader: is_member && is_led.iter().any(|link| has(link)),
-                is_local: is_member && has("LIBI_LINK=3"),
+                is_leader: is_led && !has_engine,
+                is_member: (is_led || is_local) && !is_engine,
                 command: command.replace('\0', " "),
             })
         };

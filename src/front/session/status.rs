@@ -45,7 +45,7 @@ pub(in crate::front) struct SessionStatus {
     detached: Ranks,
     /// Hosts that were lost after the session was up, with the cause in words.
     pub(super) lost_hosts: BTreeMap<HostIndex, String>,
-    /// How the leaders ended that have ended.
+    /// How those members ended that led their hosts.
     leader_exits: BTreeMap<HostIndex, Exit>,
     pub(in crate::front) output_error: Option<OutputError>,
     pub(in crate::front) logged: LoggedHosts,
@@ -144,11 +144,13 @@ impl SessionStatus {
         }
     }
 
-    /// Notes that a member has ended.
-    pub(in crate::front) fn exited(&mut self, rank: Rank, exit: Exit) -> Event {
+    /// Notes that a member has ended. The node knows whether it has led its host.
+    pub(in crate::front) fn exited(&mut self, rank: Rank, exit: Exit, node: &Node) -> Event {
         self.ended.add(rank);
         let host = self.layout.host_of(rank);
-        if let Some(host) = host.filter(|host| self.layout.leader(*host) == Some(rank)) {
+        let is_leader =
+            |host: &HostIndex| self.layout.leader(*host) == Some(rank) && node.is_led_by_member(*host);
+        if let Some(host) = host.filter(is_leader) {
             self.leader_exits.insert(host, exit);
         }
         let host_name = host.map(|host| self.host_name(host)).unwrap_or_default();

@@ -6,7 +6,7 @@ use crate::failure::Exit;
 use crate::machine::contract::Notice;
 use crate::machine::host_table::Policy;
 use crate::machine::message::ChildMessage;
-use crate::options::LaunchOptions;
+use crate::options::{Engine, LaunchOptions};
 
 const RULES: fn() -> Rules = Rules::default;
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -61,7 +61,11 @@ impl Launch {
 
     /// All hosts have joined, and the session is up.
     fn up() -> Self {
-        let mut launch = Self::with_policy(Policy::All);
+        Self::up_with(Engine::default())
+    }
+
+    fn up_with(engine: Engine) -> Self {
+        let mut launch = Self::new(|options| options.engine = engine);
         assert_eq!(launch.step(1, &[joined(0), joined(1), joined(2)]), NextStep::GoUp);
         launch.go_up();
         launch
@@ -256,7 +260,7 @@ fn a_host_that_was_lost_with_its_launcher_had_joined() {
 
 #[test]
 fn the_exit_of_a_leader_that_was_lost_late_is_told_with_the_verdict() {
-    let mut launch = Launch::up();
+    let mut launch = Launch::up_with(Engine::InProgram);
     let exited = Box::new(failure(Cause::Exited(Exit::Code(3))));
     let next = |lost| Attempt { lost, failed: 0 };
     assert_eq!(launch.record(&ChildMessage::Relaunch(HostIndex(1), next(1), Some(exited.clone()))), []);

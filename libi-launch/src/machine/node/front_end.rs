@@ -63,6 +63,12 @@ impl Node {
         self.front_end().map_or((0, 0), |front| front.links().counts())
     }
 
+    /// Whether the process that leads this host is its first member.
+    #[must_use]
+    pub fn is_led_by_member(&self, host: HostIndex) -> bool {
+        self.front_end().is_some_and(|front| front.engines().is_in_program(host))
+    }
+
     /// Whether the engine of this host runs in the program of its first member, although it should
     /// run apart.
     #[must_use]

@@ -196,7 +196,7 @@ impl Node {
     pub(super) fn host_left(&mut self, host: HostIndex, exit: Exit, now: Instant) {
         let Some((start, left)) = self.relays.take_left(host) else { return };
         let HostLeft { launch, ends, failure, .. } = left;
-        let is_member = self.front_end().is_some_and(|front| front.engines().is_in_program(host));
+        let is_member = self.is_led_by_member(host);
         if ends
             && is_member
             && let Some(rank) = self.launcher.spec(host).and_then(|spec| Some(spec.blocks.first()?.first))
