@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libi::{
-    Backend, Distribution, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Member, OsBytes, Output, Shell,
+    Backend, Distribution, Engine, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Member, OsBytes, Output, Shell,
 };
 use libi_core::cost::Cost;
 use libi_testkit::programs;
@@ -95,11 +95,14 @@ fn work() {
 fn local(rounds: usize) {
     heading("1,000 members on this machine, joined (wanted: at most 2 times the loop)", "loop");
     let argv = [this_program(), CString::new(NOTHING).unwrap()];
-    let mut ways: [(&str, &dyn Fn() -> Duration); 4] = [
+    let in_program = || options().engine(Engine::InProgram);
+    let mut ways: [(&str, &dyn Fn() -> Duration); 6] = [
         ("posix_spawn loop, two at a time, 1,000 processes", &|| by_hand(1_000, 2, |_| argv.to_vec())),
         ("1 host with 1,000 members", &|| joined("host:1000", &options()).0),
         ("16 hosts with 64 members", &|| joined("host[00-15]:64", &options()).0),
         ("1,000 hosts with 1 member", &|| joined("host[000-999]", &options()).0),
+        ("1 host with 1,000, engine in the program", &|| joined("host:1000", &in_program()).0),
+        ("1,000 hosts with 1, the same", &|| joined("host[000-999]", &in_program()).0),
     ];
     take_turns(rounds, &mut ways);
 }
@@ -225,9 +228,11 @@ fn shell(rounds: usize) {
     };
     let told = || through_shell().cost(Cost::default());
     let told_direct = || told().links(LinkPolicy::Auto);
-    let mut ways: [(&str, &dyn Fn() -> Duration); 4] = [
+    let in_program = || through_shell().engine(Engine::InProgram);
+    let mut ways: [(&str, &dyn Fn() -> Duration); 5] = [
         ("loop around posix_spawn, 32 calls at a time", &|| by_hand(HOSTS, 32, call)),
         ("libi", &|| joined("n[001-512]", &through_shell()).0),
+        ("libi, engines in the programs", &|| joined("n[001-512]", &in_program()).0),
         ("libi, told that launches cost nothing", &|| joined("n[001-512]", &told()).0),
         ("libi, told so, direct links", &|| joined("n[001-512]", &told_direct()).0),
     ];
