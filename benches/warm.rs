@@ -10,7 +10,7 @@
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,8 @@ struct Reach {
     /// The command line by which the others reach the host `%h`.
     remote: Vec<String>,
     config: Option<PathBuf>,
+    /// Where each call of the remote shell leaves a line.
+    log: PathBuf,
 }
 
 impl Reach {
@@ -51,17 +53,21 @@ impl Reach {
             libi: vec!["--backend".to_owned(), programs::shell().to_owned()],
             remote: vec![programs::shell().to_owned(), "%h".to_owned()],
             config: Some(config),
+            log: directory.join("log"),
         }
     }
 
     /// Through the real ssh of the laboratory.
-    fn ssh(hosts: u32, wrapper: &str) -> Self {
+    fn ssh(hosts: u32, lab: &Sshd) -> Self {
+        let (wrapper, log) = wrapper(lab);
+        let wrapper = wrapper.as_str();
         Self {
             called: "real ssh".to_owned(),
             hosts: format!("127.0.1.[1-{hosts}]"),
             libi: vec!["--backend".to_owned(), wrapper.to_owned()],
             remote: vec![wrapper.to_owned(), "%h".to_owned()],
             config: None,
+            log,
         }
     }
 
@@ -74,10 +80,9 @@ impl Reach {
         command
     }
 
-    /// How often the stand-in was called so far.
+    /// How often the remote shell was called so far.
     fn calls(&self) -> usize {
-        let log = self.config.as_deref().and_then(Path::parent).map(|place| place.join("log"));
-        log.and_then(|log| std::fs::read_to_string(log).ok()).map_or(0, |log| log.lines().count())
+        std::fs::read_to_string(&self.log).map_or(0, |log| log.lines().count())
     }
 }
 
@@ -148,6 +153,7 @@ fn median(all: impl Iterator<Item = f64>) -> f64 {
 fn measure(reach: &Reach, hosts: u32, commands: u32, peers: &[&str]) {
     let mut warm = Warm::new(reach);
     let (mut own, mut others) = (Vec::new(), vec![Vec::new(); peers.len()]);
+    assert!(reach.calls() > 0, "calls of the remote shell are counted");
     let mut calls_of_libi = 0;
     for _ in 0..commands {
         let before = reach.calls();
@@ -179,22 +185,26 @@ fn main() {
     println!("|---|---|---|{}", "---|".repeat(peers.len()));
     if std::env::var_os("LIBI_LABS").is_some() {
         let lab = Sshd::up().unwrap();
-        let wrapper = wrapper(&lab);
-        return measure(&Reach::ssh(hosts, &wrapper), hosts, commands, &peers);
+        return measure(&Reach::ssh(hosts, &lab), hosts, commands, &peers);
     }
     for cost in COSTS {
         measure(&Reach::stand_in(hosts, cost), hosts, commands, &peers);
     }
 }
 
-/// A program that calls the ssh of the laboratory, for all alike.
-fn wrapper(lab: &Sshd) -> String {
+/// A program that calls the ssh of the laboratory, for all alike, and where it leaves a line of each
+/// call.
+fn wrapper(lab: &Sshd) -> (String, PathBuf) {
     use std::os::unix::fs::PermissionsExt;
-    let path = native::scratch().join("warm-ssh");
+    let (path, log) = (native::scratch().join("warm-ssh"), native::scratch().join("warm-ssh.log"));
+    let _ = std::fs::remove_file(&log);
     let Backend::Ssh(ssh) = lab.ssh("main") else { panic!("the laboratory has another remote shell") };
     let config = ssh.config.map(|config| config.to_string()).unwrap_or_default();
-    let script = format!("#!/bin/sh\nexec ssh -F {config} -o BatchMode=yes \"$@\"\n");
+    let script = format!(
+        "#!/bin/sh\necho called >> {}\nexec ssh -F {config} -o BatchMode=yes \"$@\"\n",
+        log.display()
+    );
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path.to_str().unwrap().to_owned()
+    (path.to_str().unwrap().to_owned(), log)
 }

@@ -28,7 +28,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libi::{
-    Backend, Distribution, Engine, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Member, OsBytes, Output, Shell,
+    Backend, Distribution, Engine, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Member, OsBytes,
+    Output, Shell,
 };
 use libi_core::cost::Cost;
 use libi_testkit::programs;

@@ -13,6 +13,7 @@ mod hosts;
 mod launch;
 mod output;
 mod plan;
+mod progress;
 mod run;
 mod shell;
 mod simulate;

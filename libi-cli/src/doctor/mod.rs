@@ -14,7 +14,7 @@ mod remote_shell;
 mod slurm;
 mod table;
 
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,6 +24,7 @@ use libi::{Backend, SshProfile};
 
 use crate::backend::{AUTO, BackendChoice};
 use crate::output::{CliError, print, print_json};
+use crate::progress::Progress;
 use crate::units;
 use callback::CallbackListener;
 use exam::ExamOptions;
@@ -141,9 +142,9 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<ExitCode, CliError> {
     let options = ExamOptions { program: arguments.program.clone(), ..ExamOptions::default() };
     let callbacks =
         if arguments.no_direct { None } else { Some(CallbackListener::open().map_err(CliError::System)?) };
-    let progress = Progress::new(hosts.len());
-    let findings =
-        examiner.examine(&hosts, &backend, options, callbacks, |done| progress.show("examined", done));
+    let mut progress = Progress::of(hosts.len());
+    let findings = examiner
+        .examine(&hosts, &backend, options, callbacks, |done| progress.show(done, "examined".to_owned()));
     progress.clear();
     let findings = findings.map_err(CliError::System)?;
     let mut gains = Vec::new();
@@ -207,29 +208,5 @@ fn at_once(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=examiner::MAX_CONCURRENT) => Ok(count),
         _ => Err(format!("expected a number of hosts from 1 to {}", examiner::MAX_CONCURRENT)),
-    }
-}
-
-/// A progress line on a terminal.
-struct Progress {
-    all: usize,
-    shown: bool,
-}
-
-impl Progress {
-    fn new(all: usize) -> Self {
-        Self { all, shown: io::stderr().is_terminal() }
-    }
-
-    fn show(&self, what: &str, done: usize) {
-        if self.shown {
-            let _ = write!(io::stderr(), "\r\x1b[K{done} of {} hosts {what}", self.all);
-        }
-    }
-
-    fn clear(&self) {
-        if self.shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
     }
 }

@@ -13,6 +13,7 @@ use nix::sys::signal::{SigSet, Signal};
 use super::RunArgs;
 use super::printer::{self, Printer, Style};
 use crate::output::CliError;
+use crate::progress::Progress;
 
 /// How long members may take to end after SIGTERM.
 const KILL_GRACE: Duration = Duration::from_secs(2);
@@ -68,8 +69,7 @@ pub(super) struct Monitor<'a> {
     printer: Printer,
     /// How many bytes of staged files have been sent, and how many are to be.
     staged: Option<(u64, u64)>,
-    /// The progress line on the terminal.
-    progress_line: Option<String>,
+    progress: Progress,
     /// When a launch that is still in progress is mentioned where no terminal shows it.
     patient_until: Option<Instant>,
     time_limit_at: Option<Instant>,
@@ -80,7 +80,8 @@ pub(super) struct Monitor<'a> {
 impl<'a> Monitor<'a> {
     pub(super) fn new(arguments: &'a RunArgs, session: &'a Session) -> Self {
         let outcome = Outcome { exits: vec![None; session.size() as usize], ..Outcome::default() };
-        let (progress_line, time_limit_at, terminating) = (None, None, false);
+        let (time_limit_at, terminating) = (None, false);
+        let progress = Progress::of(session.layout().hosts().len());
         let patient_until = Some(Instant::now() + LONG_LAUNCH);
         let style = match arguments {
             RunArgs { tag: true, .. } => Style::Tagged,
@@ -96,7 +97,7 @@ impl<'a> Monitor<'a> {
             outcome,
             printer,
             staged: None,
-            progress_line,
+            progress,
             patient_until,
             time_limit_at,
             terminating,
@@ -110,7 +111,7 @@ impl<'a> Monitor<'a> {
         signals: &Receiver<Signal>,
     ) -> Result<Outcome, CliError> {
         let result = self.handle_events(front_end, signals);
-        self.clear_progress();
+        self.progress.clear();
         let printed = self.printer.finish(self.session).map_err(CliError::Output);
         result.and(printed).map(|()| self.outcome)
     }
@@ -119,7 +120,10 @@ impl<'a> Monitor<'a> {
         loop {
             if let Ok(signal) = signals.try_recv() {
                 let what = match self.session.stage() {
-                    libi::Stage::Launching => format!("giving up the launch ({})", self.progress()),
+                    libi::Stage::Launching => {
+                        let (joined, others) = self.progress();
+                        format!("giving up the launch ({joined} joined, {others})")
+                    }
                     _ => "terminating the session".to_owned(),
                 };
                 self.message(&format!("{signal}: {what}; a second signal kills it"));
@@ -183,11 +187,11 @@ impl<'a> Monitor<'a> {
                 return Ok(true);
             }
             Event::Output { rank, stream, ref bytes, .. } => {
-                self.clear_progress();
+                self.progress.clear();
                 self.printer.print(self.session, rank, stream, bytes).map_err(CliError::Output)?;
             }
             Event::Folded { ref ranks, stream, ref bytes, .. } => {
-                self.clear_progress();
+                self.progress.clear();
                 self.printer.print_folded(self.session, ranks, stream, bytes).map_err(CliError::Output)?;
             }
             Event::Exited { rank, exit, .. } => {
@@ -236,34 +240,27 @@ impl<'a> Monitor<'a> {
         if self.session.stage() != libi::Stage::Launching {
             return;
         }
-        let line = self.progress();
-        if !io::stderr().is_terminal() {
-            if self.patient_until.take_if(|until| Instant::now() >= *until).is_some() {
-                self.message(&format!("still launching after {}: {line}", Rounded(LONG_LAUNCH)));
-            }
-            return;
-        }
-        if self.progress_line.as_ref() != Some(&line) {
-            let _ = write!(io::stderr(), "\r\x1b[K{line}");
-            self.progress_line = Some(line);
+        if io::stderr().is_terminal() {
+            let (joined, others) = self.progress();
+            self.progress.show(joined as usize, format!("joined, {others}"));
+        } else if self.patient_until.take_if(|until| Instant::now() >= *until).is_some() {
+            let (joined, others) = self.progress();
+            self.message(&format!(
+                "still launching after {}: {joined} joined, {others}",
+                Rounded(LONG_LAUNCH)
+            ));
         }
     }
 
-    /// How far the launch is, in hosts.
-    fn progress(&self) -> String {
+    /// How many hosts have joined, and what is known of the others.
+    fn progress(&self) -> (u32, String) {
         let libi::LaunchProgress { joined, failed, waiting } = self.session.progress();
         let staged = self.staged.map(|(sent, of)| format!(", {} of {} MB sent", sent / MB, of / MB));
-        format!("{joined} joined, {waiting} in flight, {failed} failed{}", staged.unwrap_or_default())
-    }
-
-    fn clear_progress(&mut self) {
-        if self.progress_line.take().is_some() {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
+        (joined, format!("{waiting} in flight, {failed} failed{}", staged.unwrap_or_default()))
     }
 
     fn message(&mut self, text: &str) {
-        self.clear_progress();
+        self.progress.clear();
         let _ = writeln!(io::stderr(), "libi: {text}");
     }
 }
