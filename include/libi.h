@@ -747,6 +747,12 @@ libi_result libi_options_set_strategy(libi_options *options, const char *strateg
 libi_result libi_options_set_input(libi_options *options, bool input);
 
 /**
+ * Has libi_session_write() send standard input to all programs, each of which gets all of it. This
+ * needs libi_options_set_agent(). Since 0.1.
+ */
+libi_result libi_options_set_input_to_all(libi_options *options);
+
+/**
  * Sets whether members get the umask and the soft resource limits that the front end has when it
  * launches, as far as the hard limits of their hosts allow. By default they have those of the
  * login on their host. A member has them when libi_member_init() returns. Since 0.1.
@@ -1187,10 +1193,11 @@ libi_result libi_session_wait_up(const libi_session *session, libi_timeout timeo
 libi_result libi_session_wait_done(const libi_session *session, libi_timeout timeout);
 
 /**
- * Writes to the master's standard input. Waits while the session is launched. The options have
- * to ask for it: libi_options_set_input().
+ * Writes to the standard input of the master, or of all programs. Waits while the session is
+ * launched. The options have to ask for it: libi_options_set_input(),
+ * libi_options_set_input_to_all().
  *
- * Returns LIBI_OK when all bytes are on their way; LIBI_ERR_TIMED_OUT if the program does not
+ * Returns LIBI_OK when all bytes are on their way; LIBI_ERR_TIMED_OUT if a program does not
  * read them in time (a part may have been written); LIBI_ERR_STATE without the option; or
  * LIBI_ERR_ENDED. Since 0.1.
  */
@@ -1199,7 +1206,7 @@ libi_result libi_session_write(libi_session *session,
                                size_t length,
                                libi_timeout timeout);
 
-/** Closes the master's standard input. Since 0.1. */
+/** Closes that standard input. Since 0.1. */
 libi_result libi_session_close_input(libi_session *session);
 
 /**

@@ -14,6 +14,8 @@ mod commands;
 mod ending;
 #[path = "local/failing.rs"]
 mod failing;
+#[path = "local/input.rs"]
+mod input;
 #[path = "local/killing.rs"]
 mod killing;
 #[path = "local/output.rs"]

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use libc::{c_char, c_int};
-use libi::{HostList, LaunchOptions, MemberLimits, Output, Policy};
+use libi::{HostList, LaunchOptions, MemberLimits, Output, Policy, StandardInput};
 use libi_core::cost::Cost;
 
 use crate::args::{self, from_c};
@@ -277,7 +277,20 @@ pub unsafe extern "C" fn libi_options_set_input(options: *mut libi_options, inpu
     // SAFETY: as documented in the header.
     unsafe {
         change(options, |options: &mut LaunchOptions| {
-            options.input = input;
+            options.input = input.into();
+            Ok(())
+        })
+    }
+}
+
+/// Has libi_session_write() send standard input to all programs, each of which gets all of it. This
+/// needs libi_options_set_agent(). Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_input_to_all(options: *mut libi_options) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            options.input = StandardInput::All;
             Ok(())
         })
     }

@@ -220,10 +220,11 @@ pub unsafe extern "C" fn libi_session_wait_done(
     unsafe { try_on(session, |session| session.wait_done(args::timeout(timeout))) }
 }
 
-/// Writes to the master's standard input. Waits while the session is launched. The options have
-/// to ask for it: libi_options_set_input().
+/// Writes to the standard input of the master, or of all programs. Waits while the session is
+/// launched. The options have to ask for it: libi_options_set_input(),
+/// libi_options_set_input_to_all().
 ///
-/// Returns LIBI_OK when all bytes are on their way; LIBI_ERR_TIMED_OUT if the program does not
+/// Returns LIBI_OK when all bytes are on their way; LIBI_ERR_TIMED_OUT if a program does not
 /// read them in time (a part may have been written); LIBI_ERR_STATE without the option; or
 /// LIBI_ERR_ENDED. Since 0.1.
 #[unsafe(no_mangle)]
@@ -242,7 +243,7 @@ pub unsafe extern "C" fn libi_session_write(
     }
 }
 
-/// Closes the master's standard input. Since 0.1.
+/// Closes that standard input. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_close_input(session: *mut libi_session) -> libi_result {
     // SAFETY: as documented in the header.

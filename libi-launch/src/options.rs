@@ -9,6 +9,7 @@
 mod agent;
 mod engine;
 mod limits;
+mod standard_input;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +27,7 @@ use crate::staging::Staging;
 pub use agent::{AGENT_ENV, Agent, Programs};
 pub use engine::{APART_ENV, Engine};
 pub use limits::{MemberLimits, ProcessLimits};
+pub use standard_input::StandardInput;
 
 /// The options of a launch. [`Default`] requires all hosts to join within two minutes.
 ///
@@ -99,10 +101,9 @@ pub struct LaunchOptions {
     /// If one launch has several sessions, each of them may use all spares.
     #[serde(skip)]
     pub spares: HostList,
-    /// Whether the front end provides the master's standard input, by `Session::write`. The
-    /// standard input of all other members is empty.
+    /// Which programs get standard input from the front end, by `Session::write`.
     #[serde(skip)]
-    pub input: bool,
+    pub input: StandardInput,
     /// What becomes of what members print.
     pub output: Output,
     /// Which umask and soft resource limits members have.
@@ -217,7 +218,7 @@ impl Default for LaunchOptions {
             cost: None,
             strategy: Strategy::default(),
             spares: HostList::new(),
-            input: false,
+            input: StandardInput::Empty,
             output: Output::default(),
             limits: MemberLimits::default(),
             links: LinkPolicy::default(),
@@ -234,6 +235,13 @@ impl LaunchOptions {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Sets [`input`](field@Self::input).
+    #[must_use]
+    pub fn input(mut self, input: impl Into<StandardInput>) -> Self {
+        self.input = input.into();
+        self
     }
 
     /// Options with [`Backend::Local`]: all processes run on this machine, whatever the names of
@@ -301,7 +309,7 @@ impl LaunchOptions {
     }
 }
 
-/// Defines a setter for each field.
+/// Defines a setter for each field that has none of its own.
 macro_rules! setters {
     ($($field:ident: $type:ty),* $(,)?) => {
         impl LaunchOptions {$(
@@ -324,7 +332,6 @@ setters! {
     rules: Rules,
     strategy: Strategy,
     spares: HostList,
-    input: bool,
     output: Output,
     limits: MemberLimits,
     links: LinkPolicy,

@@ -33,7 +33,7 @@ use libi_core::secure::{Entropy, Secret};
 use libi_launch::backend::{Backend, BackendError, LaunchMethod};
 use libi_launch::exit_trailer::TrailerTag;
 use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Node, Program};
-use libi_launch::options::{LaunchOptions, Output};
+use libi_launch::options::{LaunchOptions, Output, StandardInput};
 
 pub use choice::{BACKEND_ENV, BackendReason, auto_backend};
 pub use command::{Command, CommandReport, ProcessOutcome, ProcessReport, Spawned};
@@ -83,8 +83,9 @@ pub enum Error {
          LaunchOptions::allow_plain (--allow-plain)"
     )]
     Plain(String),
-    /// Files are to be staged, and there is no agent that could receive them: an error of the caller.
-    #[error("staged files need an agent on each host (LaunchOptions::agent)")]
+    /// Files are to be staged, or all programs are to get standard input, and there is no agent that
+    /// could do that: an error of the caller.
+    #[error("staged files and standard input for all need an agent on each host (LaunchOptions::agent)")]
     NoAgent,
     /// The signal number is invalid.
     #[error("invalid signal number {0}; expected 1 to 64")]
@@ -249,7 +250,8 @@ impl FrontEnd {
         if backend.is_plaintext() && !options.allow_plain {
             return Err(Error::Plain(backend.to_string()));
         }
-        if options.stage.is_some() && options.agent.is_none() {
+        let needs_agent = options.stage.is_some() || options.input == StandardInput::All;
+        if needs_agent && options.agent.is_none() {
             return Err(Error::NoAgent);
         }
         let named = |program: Program| match &options.stage {

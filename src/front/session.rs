@@ -178,13 +178,14 @@ impl Session {
         reached.ok_or(Error::TimedOut(what))
     }
 
-    /// Writes to the master's standard input, if the launch was
+    /// Writes to the standard input of the master or of all programs, if the launch was
     /// [asked](super::LaunchOptions::input) to keep it open. Returns when everything is sent and at
-    /// most one window of it has not been read by the program.
+    /// most one window of it has not been read by the slowest program. Programs that have ended, have
+    /// closed their input, or are lost with their hosts are not waited for.
     ///
     /// # Errors
-    /// The program does not read it in time, in which case part of it may have been written; the
-    /// session has ended; or its master has no input.
+    /// A program does not read it in time, in which case part of it may have been written; the
+    /// session has ended; or the launch was not asked.
     pub fn write(&self, mut bytes: &[u8], timeout: Duration) -> Result<(), Error> {
         let deadline = std::time::Instant::now().checked_add(timeout);
         while !bytes.is_empty() {
@@ -202,7 +203,7 @@ impl Session {
                 Some(SessionStatus { stage: Stage::Launching, .. }) => None,
                 _ => Some(Err(Error::Closed)),
             });
-            let chunk_len = chunk_len.unwrap_or(Err(Error::TimedOut("the master's input")))?;
+            let chunk_len = chunk_len.unwrap_or(Err(Error::TimedOut("standard input")))?;
             let (now, later) = bytes.split_at(chunk_len);
             self.runtime.send(FrontCommand::Tell(self.number, Input::Input(now.to_vec())));
             bytes = later;
@@ -210,7 +211,7 @@ impl Session {
         Ok(())
     }
 
-    /// Closes the master's standard input.
+    /// Closes that standard input.
     pub fn close_input(&self) {
         self.runtime.send(FrontCommand::Tell(self.number, Input::Input(Vec::new())));
     }

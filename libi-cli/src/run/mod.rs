@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use libi::{FrontEnd, LaunchReport, Output, Programs, Session};
+use libi::{FrontEnd, LaunchReport, Output, Programs, Session, StandardInput};
 
 use crate::launch::LaunchArgs;
 use crate::output::{CliError, print_json};
@@ -28,8 +28,9 @@ pub(crate) const EXAMPLES: &str = "\
 The program can be any program. Its place is in LIBI_RANK, LIBI_SIZE,
 LIBI_LOCAL_RANK, LIBI_LOCAL_SIZE and LIBI_HOST; a program that uses libi joins
 the session with Member::init, in C with libi_member_init(). Standard input goes
-to rank 0. On each host this program starts the processes, as an agent, and has
-to exist there at the same path, or at that of --agent.
+to rank 0, or to all with --input all. On each host this program starts the
+processes, as an agent, and has to exist there at the same path, or at that of
+--agent.
 
 Exit status: 0 success, 1 a rank failed, 2 the command line or a file is
 invalid, 3 the launch failed, 4 contact with a host was lost, 124 the time limit
@@ -100,8 +101,12 @@ pub(crate) struct RunArgs {
     /// are merged on their way here
     #[arg(long, conflicts_with_all = ["tag", "label"])]
     fold: bool,
-    /// Give rank 0 an empty standard input instead of that of this program
-    #[arg(long)]
+    /// Which ranks get the standard input of this program; that of all others is
+    /// empty
+    #[arg(long, visible_alias = "stdin", value_name = "RANKS", default_value = "0", value_enum)]
+    input: InputChoice,
+    /// The same as --input none
+    #[arg(long, conflicts_with = "input")]
     no_input: bool,
     /// Write output to the files RANK.out and RANK.err in this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["tag", "label", "fold"])]
@@ -128,12 +133,34 @@ pub(crate) struct RunArgs {
     program: Vec<OsString>,
 }
 
+/// Which ranks get standard input.
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+enum InputChoice {
+    #[value(name = "0")]
+    First,
+    /// All of it to each rank
+    All,
+    None,
+}
+
+impl RunArgs {
+    fn standard_input(&self) -> StandardInput {
+        match self.input {
+            _ if self.no_input => StandardInput::Empty,
+            InputChoice::First => StandardInput::Master,
+            InputChoice::All => StandardInput::All,
+            InputChoice::None => StandardInput::Empty,
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
     let hosts = arguments.launch.hosts(arguments.processes.is_some())?;
     let (distributions, hosts) = parts::distributions(arguments, &hosts)?;
+    let input = arguments.standard_input();
     let options = arguments.launch.options(&hosts)?;
     let options = options
-        .input(!arguments.no_input)
+        .input(input)
         .output(match &arguments.output {
             Some(directory) => Output::Files(directory.clone()),
             None if arguments.fold => Output::folded(),
@@ -156,7 +183,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
     let mut sessions = front_end.start_all(&distributions, &options).map_err(CliError::Launch)?;
     // All programs belong to one session.
     let session = Arc::new(sessions.pop().ok_or(CliError::Launch(libi::Error::Closed))?);
-    if !arguments.no_input {
+    if input != StandardInput::Empty {
         forward_stdin(&session);
     }
     let outcome = monitor::Monitor::new(arguments, &session).follow(&front_end, &signals);
@@ -200,7 +227,7 @@ fn check_output(directory: &Path) -> Result<(), CliError> {
     std::fs::remove_file(&probe).map_err(|error| CliError::File(probe, error))
 }
 
-/// Forwards standard input to the master.
+/// Forwards standard input.
 fn forward_stdin(session: &Arc<Session>) {
     let weak = Arc::downgrade(session);
     // The thread is never joined: it may block in a read until the program exits.

@@ -125,6 +125,25 @@ fn standard_input_goes_to_the_first_program() {
 }
 
 #[test]
+fn standard_input_goes_to_all_programs_if_asked() {
+    for words in [["--input", "all"], ["--stdin", "all"]] {
+        let mut child =
+            libi(&[&words[..], &["-w", "a,b:2,c", "--backend", "local", "--fold", "wc", "-c"]].concat())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let text = vec![b'x'; 300_000];
+        let writer = std::thread::spawn(move || std::io::Write::write_all(&mut input, &text).unwrap());
+        let (status, out, _) = outcome(&child.wait_with_output().unwrap());
+        writer.join().unwrap();
+        assert_eq!(status, 0, "{out}");
+        assert_eq!(out, "---- ranks 0-3 on a,b,c\n300000\n");
+    }
+}
+
+#[test]
 fn no_line_of_a_program_is_lost_when_it_ends() {
     for _ in 0..20 {
         let (status, out, err) = run(&["-n", "4", "sh", "-c", "echo line; echo last >&2"]);

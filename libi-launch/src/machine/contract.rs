@@ -116,10 +116,10 @@ pub enum Event {
     SignalCommand(CommandId, Option<Vec<HostIndex>>, i32),
     /// The user of the front end has consumed this many bytes of output, which become credit again.
     Consumed(u32),
-    /// The user of the front end provides standard input for the master; an empty vector is end of
+    /// The user of the front end provides standard input; an empty vector is end of
     /// file.
     Input(Vec<u8>),
-    /// The master's program has consumed this many bytes of its standard input.
+    /// The programs of this node have all consumed this many bytes of their standard input.
     InputTaken(u32),
     /// The node accepts direct connections at these addresses; none if it cannot listen.
     Listening(Vec<SocketAddr>),
@@ -192,10 +192,10 @@ pub enum Effect {
     /// A program that was started as a plain one has joined: data of the session that wait for its
     /// link are sent, and those that arrive on it are passed to the communication half.
     Carry(LinkId),
-    /// To the master: the bytes of the following [`Effect::Input`] are the program's standard
-    /// input.
-    TakeInput,
-    /// Standard input of the program; an empty vector is end of file.
+    /// The bytes of the following [`Effect::Input`] are the standard input of the first programs of
+    /// this host, which are so many.
+    TakeInput(u32),
+    /// Standard input of these programs; an empty vector is end of file.
     Input(Vec<u8>),
     /// Listen for direct connections of children.
     Listen {

@@ -17,6 +17,7 @@ use super::direct_links::CarriedSecret;
 use super::output_piece::Stream;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming};
 use crate::options::LaunchOptions;
+use crate::options::StandardInput;
 
 /// Messages from parent to child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,7 +102,8 @@ pub enum ChildMessage {
     Detached(Rank),
     /// Not forwarded: no process below the sender depends on the sender any more.
     NoDependents,
-    /// To the front end: the master has read this many bytes of its standard input.
+    /// To the front end: the master has read this many bytes of its standard input. Where that goes to
+    /// all programs, to the parent: all have, of the sender and below it.
     InputTaken(u32),
     /// Not forwarded: the sender cannot open a direct connection to its parent.
     NotDirect,
@@ -147,8 +149,8 @@ pub struct SessionConfig {
     pub programs: Vec<Program>,
     /// The options of the launch.
     pub options: LaunchOptions,
-    /// Whether the front end provides this member's standard input.
-    pub input: bool,
+    /// Whether the front end provides the standard input of the child's programs.
+    pub input: StandardInput,
     /// The session's secret, for nodes that have direct links.
     pub secret: Option<CarriedSecret>,
     /// The addresses at which the child can reach its parent directly.

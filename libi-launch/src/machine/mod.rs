@@ -107,8 +107,8 @@
 //! | `Signal` | attachment | passed on to children, and to the user of an attached member |
 //! | `Spawn`, `SignalCommand` | commands | sent towards the chosen hosts |
 //! | `Consumed` | output relay | credit for more output |
-//! | `Input` | | sent to the master, if the session is up |
-//! | `InputTaken` | | reported to the front end |
+//! | `Input` | input | sent to the master, or to all leaders below, if the session is up |
+//! | `InputTaken` | input | reported to the front end, or counted: see `input_flow.rs` |
 //! | `Detach` | attachment | `Detached` is reported |
 //! | `ProgramsFound` | programs | the host of an agent may join, or fails |
 //! | `Staged` | staging | confirmed and passed on; the programs are sought, or the host fails |
@@ -141,7 +141,8 @@
 //! |---|---|---|
 //! | `Hello` | child, launcher | config and share are sent |
 //! | `Joined`, `Failed`, `Relaunch` | child, launcher, membership | recorded, passed on |
-//! | `Exited`, `Link`, `InProgram`, `InputTaken` | | passed on, an end behind the output of the member |
+//! | `Exited`, `Link`, `InProgram` | | passed on, an end behind the output of the member |
+//! | `InputTaken` | input | passed on, or counted: what all below have taken is reported |
 //! | `HoldsOutput` | output relay | output is still to come from there, or not |
 //! | `Detached` | child | recorded if it is the child itself; passed on |
 //! | `NoDependents` | child | a detached child is not awaited any more |
@@ -199,6 +200,7 @@ mod direct_links;
 mod early_output;
 mod front_end;
 mod host_table;
+mod input_flow;
 mod launcher;
 mod membership;
 mod message;

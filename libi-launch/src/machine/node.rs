@@ -7,6 +7,7 @@ mod commands;
 mod direct;
 mod front_end;
 mod heartbeats;
+mod input;
 mod launching;
 mod output;
 mod parent;
@@ -21,6 +22,7 @@ mod staging;
 mod starters;
 mod starts;
 
+use self::input::NodeInput;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::{Nonce, SessionKey};
 use libi_core::machine::Machine;
@@ -74,9 +76,7 @@ pub struct Node {
     programs: Vec<Program>,
     role: Role,
     attachment: Attachment,
-    /// Whether there is standard input: at the front end for the master, at the master for its
-    /// program.
-    input: bool,
+    input: NodeInput,
     relay: OutputRelay,
     direct: DirectLinks,
     own_programs: OwnPrograms,
@@ -110,7 +110,7 @@ impl Node {
         (node.size, node.programs) = (plan.size, plan.programs.clone());
         node.direct.set_secret(plan.secret.clone());
         node.fold_output();
-        node.input = plan.options.input;
+        node.input = NodeInput::of_front_end(plan.options.input);
         if let Some(files) = plan.options.stage.as_ref().filter(|_| node.stages_files()) {
             node.staged = StagedFiles::of_front_end(files.bytes());
         }
@@ -144,7 +144,7 @@ impl Node {
             programs: Vec::new(),
             role,
             attachment: Attachment::default(),
-            input: false,
+            input: NodeInput::default(),
             relay: OutputRelay::new(),
             direct: DirectLinks::default(),
             own_programs: OwnPrograms::default(),
@@ -324,8 +324,8 @@ impl Machine for Node {
             Event::Detach => self.detach(),
             Event::ProgramsFound(found) => self.programs_found(found, now, out),
             Event::Staged(written) => self.on_staged(written, now, out),
-            Event::Input(bytes) => self.forward_input(&bytes, out),
-            Event::InputTaken(bytes) => self.reports.push(ChildMessage::InputTaken(bytes)),
+            Event::Input(bytes) => self.user_input(&bytes, out),
+            Event::InputTaken(bytes) => self.input_taken(bytes),
             Event::Listening(addresses) => self.listening(addresses),
             Event::DirectAccepted(link) => self.direct_accepted(link, out),
             Event::DirectConnected(reached) => self.direct_connected(reached),

@@ -233,7 +233,7 @@ pub(super) mod tests {
     use libi_core::join::{Nonce, SessionKey};
 
     use super::*;
-    use crate::options::LaunchOptions;
+    use crate::options::{LaunchOptions, StandardInput};
 
     const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -248,7 +248,7 @@ pub(super) mod tests {
             name: format!("n{host}"),
             blocks: vec![Block { first: Rank(first), count, distribution: 0 }],
             programs: Vec::new(),
-            input: false,
+            input: StandardInput::Empty,
         }
     }
 

@@ -85,7 +85,7 @@ impl SessionIo {
                     }
                 }
             }
-            Effect::TakeInput => self.take_input(turn),
+            Effect::TakeInput(programs) => self.take_input(programs, turn),
             Effect::Input(bytes) => {
                 if let Some(input) = &mut self.input {
                     input.queue(&bytes);

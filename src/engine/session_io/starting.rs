@@ -9,21 +9,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use libi_core::hosts::{HostList, HostRef};
-use libi_core::ids::{HostIndex, Rank};
+use libi_core::ids::HostIndex;
 use libi_launch::backend::{Channel, LaunchMethod, Local, SpawnSpec};
 use libi_launch::delivery::Delivery;
 use libi_launch::exit_trailer::{ExitTrailer, TrailerTag};
 use libi_launch::machine::{
     Event, HostSpec, LinkId, Node, Program, StartId, StartRequest, Stream as StdStream,
 };
-use libi_launch::options::APART_ENV;
+use libi_launch::options::{APART_ENV, StandardInput};
 use libi_launch::process::{Child, Environment, Signal, Start, StartError};
 
 pub(crate) use self::environment::{inherited, inherited_by_members};
 use self::environment::{replaced_variables, variable, with_names};
 pub(super) use self::spawn::{Inherited, spawn};
 use super::SessionIo;
-use super::input::Input;
 use crate::engine::Turn;
 use crate::engine::agent_delivery::AgentDelivery;
 use crate::engine::fd_budget::{FDS_PER_START, original_limit, with_limit};
@@ -120,8 +119,10 @@ impl SessionIo {
         let request = adapted.as_ref().unwrap_or(request);
         let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
         let death_signal = self.lasting_thread.then_some(Signal::KILL);
-        let is_master = matches!(request, StartRequest::Member(_, Rank(0), _));
-        let stdin = self.input.as_mut().filter(|_| is_master).and_then(Input::take_reader);
+        let stdin = match request {
+            StartRequest::Member(_, rank, _) => self.open_input(*rank, turn),
+            _ => None,
+        };
         let limits = &self.node.options().limits;
         let inherited = Inherited {
             environment: &self.environment,
@@ -240,7 +241,7 @@ pub(super) fn spawn_spec(
         variable(APART_ENV.as_bytes(), value.as_bytes()).filter(|_| node.options().leads_apart())
     };
     let takes_input = matches!(request, StartRequest::Host(_, task, _) if task.host == HostIndex(0))
-        && node.options().input;
+        && node.options().input == StandardInput::Master;
     let of_leader = |program: &Program| {
         let env = with_names(&program.env, node).into_iter().chain(apart(takes_input));
         Program { env: env.collect(), ..program.clone() }

@@ -10,7 +10,7 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::failure::{Exit, Failure};
 use libi_launch::machine::{Node, WINDOW};
-use libi_launch::options::LaunchOptions;
+use libi_launch::options::{LaunchOptions, StandardInput};
 
 use super::{LinkCounts, Stage};
 use crate::front::Error;
@@ -70,7 +70,7 @@ impl SessionStatus {
             report: None,
             files,
             done_is_due: false,
-            input_credit: options.input.then_some(WINDOW as usize),
+            input_credit: (options.input != StandardInput::Empty).then_some(WINDOW as usize),
             progress,
             links: LinkCounts::default(),
             new_links: None,

@@ -150,6 +150,7 @@ static void options(void)
   GIVES(LIBI_ERR_ARGUMENT, libi_options_set_strategy(how, "oak"));
   SAYS("there is no tree \"oak\"", libi_last_error());
   DONE(libi_options_set_input(how, true));
+  DONE(libi_options_set_input_to_all(how));
   DONE(libi_options_set_output(how, LIBI_OUTPUT_FILES, "/nowhere"));
   DONE(libi_options_set_output(how, LIBI_OUTPUT_DISCARD, NULL));
   DONE(libi_options_set_output(how, LIBI_OUTPUT_EVENTS, NULL));
@@ -238,6 +239,7 @@ static void no_options(void)
   GIVES(LIBI_ERR_NULL, libi_options_set_cost(NULL, 0, 0));
   GIVES(LIBI_ERR_NULL, libi_options_set_strategy(NULL, "late"));
   GIVES(LIBI_ERR_NULL, libi_options_set_input(NULL, true));
+  GIVES(LIBI_ERR_NULL, libi_options_set_input_to_all(NULL));
   GIVES(LIBI_ERR_NULL, libi_options_set_output(NULL, LIBI_OUTPUT_EVENTS, NULL));
   GIVES(LIBI_ERR_NULL, libi_options_set_output(NULL, LIBI_OUTPUT_FILES, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_set_output(NULL, LIBI_OUTPUT_DISCARD, NULL));

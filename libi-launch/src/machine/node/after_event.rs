@@ -32,6 +32,7 @@ impl Node {
             self.launch(now, out);
         }
         self.report_no_dependents();
+        self.report_input();
         self.relay_output(now, out);
         self.send_reports(now, out);
         let has_ended = self.children.is_empty() && self.starts.is_empty() && self.commands.have_ended();

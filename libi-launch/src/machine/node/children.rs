@@ -199,7 +199,7 @@ impl Node {
             name,
             blocks,
             programs: self.programs.clone(),
-            input: self.input && self.is_front() && host == HostIndex(0),
+            input: self.input.for_child(!is_local, self.is_front() && host == HostIndex(0)),
         };
         if !Self::send_config(link, config, out) {
             let cause = Cause::NotStarted("its programs take too long to describe".to_owned());
@@ -262,6 +262,12 @@ impl Node {
             (ChildMessage::Staged(count), _) => {
                 let count = *count;
                 return self.child_staged(link, count, now, out);
+            }
+            (ChildMessage::InputTaken(bytes), _) => {
+                let bytes = *bytes;
+                if self.child_took_input(link, bytes) {
+                    return;
+                }
             }
             (ChildMessage::NotDirect, _) => return self.not_direct(link, now, out),
             (ChildMessage::HoldsOutput(holds), _) => return self.relay.set_below(link, *holds),

@@ -12,7 +12,7 @@ use super::{Effect, Identity, LinkId, Node, Notice};
 use crate::failure::Cause;
 use crate::machine::message::{ChildMessage, ParentMessage};
 use crate::machine::output_piece::{OutputPiece, Stream};
-use crate::machine::output_relay::{MAX_FRAME_TEXT, WINDOW};
+use crate::machine::output_relay::WINDOW;
 use crate::options::Output;
 
 impl Node {
@@ -187,16 +187,6 @@ impl Node {
             None => {}
         }
         reports
-    }
-
-    /// Sends the front end's standard input to the master.
-    pub(super) fn forward_input(&self, bytes: &[u8], out: &mut Vec<Effect>) {
-        let takes_input = self.input && self.stage.is_up();
-        let Some(link) = self.children.master().filter(|_| takes_input) else { return };
-        // An empty slice is end of file, and has a frame, too.
-        for part in bytes.chunks(MAX_FRAME_TEXT).chain(bytes.is_empty().then_some(bytes)) {
-            out.extend(encode_bytes(Kind::Stdio, part).map(|frame| Effect::Send(link, frame)));
-        }
     }
 
     fn send_output(piece: &OutputPiece, out: &mut Vec<Effect>) {

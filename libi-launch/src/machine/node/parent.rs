@@ -65,9 +65,8 @@ impl Node {
                 Self::send(super::LinkId::PARENT, Kind::Hello, &hello, out);
                 Some(())
             }
-            (Kind::Stdio, JoinState::Joining(_) | JoinState::Joined(_)) if self.input => {
-                out.push(Effect::Input(payload.to_vec()));
-                Some(())
+            (Kind::Stdio, JoinState::Joining(_) | JoinState::Joined(_)) => {
+                self.input_from_parent(payload, out)
             }
             (Kind::Control, JoinState::AwaitTicket) => None,
             (Kind::Control, _) => self.on_parent_message(decode_control(&frame).ok()?, now, out),
@@ -127,13 +126,11 @@ impl Node {
     fn configure(&mut self, config: SessionConfig, now: Instant, out: &mut Vec<Effect>) -> Option<()> {
         let Role::Member(parent) = &mut self.role else { return None };
         let leads = parent.on_config(&config)?.leads();
+        let programs = config.blocks.iter().map(|block| block.count).sum();
         (self.options, self.size, self.programs) = (config.options, config.size, config.programs);
         self.direct.set_secret(config.secret);
         self.fold_output();
-        self.input = config.input;
-        if self.input {
-            out.push(Effect::TakeInput);
-        }
+        self.set_input(config.input, programs, out);
         self.next_heartbeat = now + self.heartbeat_interval();
         if let Some(own) = leads {
             self.dial(config.parent, own, config.dial, out);

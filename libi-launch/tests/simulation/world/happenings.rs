@@ -56,7 +56,7 @@ impl World for Cluster {
             Effect::SendStaged(link, at, length) => self.send_staged(from, link, at, length, agenda),
             Effect::RemoveStaged => self.remove_staged(from),
             Effect::Carry(link) => self.carry(from, link, agenda),
-            Effect::Trust(_) | Effect::DetachChild(_) | Effect::TakeInput | Effect::Input(_) => {}
+            Effect::Trust(_) | Effect::DetachChild(_) | Effect::TakeInput(_) | Effect::Input(_) => {}
             Effect::Listen { .. }
             | Effect::AcceptDirect(..)
             | Effect::RejectDirect(_)
