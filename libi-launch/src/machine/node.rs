@@ -301,7 +301,7 @@ impl Machine for Node {
             Event::StarterProceeds(start) => self.starter_proceeds(start, now),
             Event::StarterWillEndAll(start, line) => self.starts.will_end_all(start, &line),
             Event::StarterEndsAll(start, line) => self.starter_ends_all(start, &line, now, out),
-            Event::StarterRefused(start, why) => self.starter_refused(start, &why, now, out),
+            Event::StarterRefused(start, why) => self.starter_refused(start, &why, out),
             Event::StarterExited(start, exit) => self.starter_exited(start, exit, now, out),
             Event::Arrived(start, arrival, claim) => self.arrived(start, arrival, &claim, now, out),
             Event::Left(arrival) => self.relays.left(arrival),

@@ -7,12 +7,11 @@
 //! | it does so of a host below a relay | as `relays.rs` says |
 //! | the starter ends | hosts that have not arrived fail; hosts that have arrived stay |
 //! | the starter reports that a host cannot be started | the host fails, and is not retried |
-//! | it ends all others for that | they are launched again, which is not an attempt |
+//! | it ends all others for that | they are launched again at once, which is not an attempt |
 //! | the start waits for resources | hosts and launch have the queue's time; a notice |
 //! | the start has its resources | its launches begin |
 //! | it ends all programs | what follows is in `start_table/said.rs` |
 //! | no such start can succeed | hosts that have not arrived fail, and none is launched again |
-//! | another start ends all for a host | its hosts that have not arrived fail then, too |
 //! | the last host of the start is gone | the starter is asked to end, and killed if it does not |
 //! | it has ended by itself | the starter has time to say why, before `Done` |
 //!
@@ -68,16 +67,9 @@ impl Node {
 
     /// No such start can succeed: what a starter says of the end of its job. A session that is up
     /// is told.
-    pub(super) fn starter_refused(
-        &mut self,
-        start: StartId,
-        why: &[u8],
-        now: Instant,
-        out: &mut Vec<Effect>,
-    ) {
+    pub(super) fn starter_refused(&mut self, start: StartId, why: &[u8], out: &mut Vec<Effect>) {
         self.starts.refused(start, why);
         self.revoked(start, one_line(why), out);
-        self.give_up_ended(now, out);
     }
 
     /// A session that is up is told that this start of it is ended.
@@ -103,19 +95,18 @@ impl Node {
         out: &mut Vec<Effect>,
     ) {
         self.starts.ends_all(start, line, now + self.options.rules.kill_grace);
-        self.give_up_ended(now, out);
+        self.end_untold(start, now, out);
     }
 
-    /// Gives up hosts that have not arrived, will not, and cannot be launched again.
-    fn give_up_ended(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        let Some((why, links)) = self.starts.ended_for_good() else { return };
-        for link in links {
-            let Some(child) = self.children.get_mut(link).filter(|child| is_expected(child)) else {
-                continue;
-            };
-            child.close();
-            child.forgo_exit();
-            self.ends(link, Cause::NotStarted(why.clone()), now, out);
+    /// The programs that have not arrived of a start that ends all because of a host have ended, or
+    /// will not arrive. Their ends may never be told.
+    fn end_untold(&mut self, start: StartId, now: Instant, out: &mut Vec<Effect>) {
+        if self.starts.ends_all_for_host(start) {
+            for link in self.starts.children(start) {
+                if self.children.get(link).is_some_and(is_expected) {
+                    self.leader_ended(link, Exit::Unknown, now, out);
+                }
+            }
         }
     }
 
@@ -162,7 +153,7 @@ impl Node {
             let exit = self.children.get(link).filter(|child| is_expected(child)).and_then(Child::exit);
             exit.into_iter().for_each(|exit| self.leader_ended(link, exit, now, out));
         }
-        self.give_up_ended(now, out);
+        self.end_untold(start, now, out);
     }
 
     /// The starter has reported how the program on a host ended.

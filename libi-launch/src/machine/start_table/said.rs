@@ -11,17 +11,16 @@
 //! | | neither in time | the programs were ended from outside: no start can succeed |
 //! | | | that it will end all was said before or after: that is quoted as well |
 //! | no start can succeed | a host cannot be started | that is the reason instead |
-//! | a host cannot be started, and it ends all | no other start can succeed | that is why its hosts fail |
 //!
 //! While a starter may say why, programs that are killed wait for it, and no other start begins. A
 //! program that is asked or forced to end before anything was said waits for `kill_grace`.
 //!
-//! Programs that are ended because of a host are launched again. If no start can succeed any more,
-//! those whose end is still to be told fail at once: a starter may take long, or never tell it.
+//! Programs that are ended because of a host are launched again. Where the starter has said that it
+//! ends all, their ends are not waited for: a starter may take long, or never tell them.
 
 use std::time::Duration;
 
-use libi_core::ids::{LinkId, StartId};
+use libi_core::ids::StartId;
 use libi_core::time::Instant;
 
 use super::{BulkStart, StartTable};
@@ -139,14 +138,10 @@ impl StartTable {
         }
     }
 
-    /// The children that have not arrived of starts that end all their programs because of a host, if
-    /// it is known why no start can launch them again.
-    pub(in crate::machine) fn ended_for_good(&self) -> Option<(String, Vec<LinkId>)> {
-        let why = self.refused.clone()?;
-        let is_ended =
-            |start: &&BulkStart| matches!(start.end_of_all, EndOfAll::ForHost { is_said: true, .. });
-        let ended = self.bulk.values().filter(is_ended);
-        Some((why, ended.flat_map(|start| &start.awaited).copied().collect()))
+    /// Whether the starter has said that it ends all its programs because of a host.
+    pub(in crate::machine) fn ends_all_for_host(&self, id: StartId) -> bool {
+        let start = self.bulk.get(&id);
+        start.is_some_and(|start| matches!(start.end_of_all, EndOfAll::ForHost { is_said: true, .. }))
     }
 
     /// Whether a starter that ends all its programs may still say why, or name the host that is the

@@ -111,18 +111,19 @@ fn hosts_that_were_killed_before_the_reason_was_said_are_launched_again_once_it_
 }
 
 #[test]
-fn hosts_whose_end_is_not_told_fail_once_no_start_can_launch_them_again() {
+fn hosts_whose_end_is_not_told_are_launched_again_once_the_reason_for_the_end_of_all_is_known() {
     for is_said_first in [true, false] {
         let (mut node, start) = starting();
         let mut events = [ends_all(start), failed(start)];
         if !is_said_first {
             events.reverse();
         }
-        at(&mut node, 10, events.into_iter().chain(["n0", "n3"].map(|host| killed(start, host))));
-        let again = at(&mut node, 20 + BACK_OFF, [Event::Woken]).pop().unwrap();
-        at(&mut node, 300, [Event::StarterRefused(again, b"expired\n".to_vec())]);
+        at(&mut node, 10, [killed(start, "n0")].into_iter().chain(events));
+        let again = at(&mut node, 10 + BACK_OFF, [Event::Woken]).pop().unwrap();
+        let refused = Event::StarterRefused(again, b"expired\n".to_vec());
+        at(&mut node, 300, [refused, Event::StarterExited(again, Exit::Code(1))]);
         let causes: Vec<_> = node.front_end().unwrap().hosts().map(cause).collect();
-        assert_eq!(causes, ["Waiting", "expired", "no prolog", "Waiting"]);
+        assert_eq!(causes, ["expired", "expired", "no prolog", "expired"]);
     }
 }
 
