@@ -329,6 +329,7 @@ public:
     }
     options &rule(libi_rule rule, milliseconds value) { return this->rule(rule, value.count()); }
     options &input(bool wanted = true) { return self(libi_options_set_input(get(), wanted)); }
+    options &input_to_all() { return self(libi_options_set_input_to_all(get())); }
     options &output(libi_output output, const std::string &directory = "") {
         return self(libi_options_set_output(get(), output, directory.c_str()));
     }

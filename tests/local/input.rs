@@ -68,6 +68,33 @@ fn programs_that_read_nothing_hold_up_no_others() {
 }
 
 #[test]
+fn programs_that_cannot_be_started_hold_up_no_others() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    // Only the process that is to execute it finds out that it cannot.
+    lab.write("broken", "not a program");
+    std::fs::set_permissions(lab.path("broken"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    std::fs::write(lab.path("broken"), [0x7f, b'E', b'L', b'F', 0, 0]).unwrap();
+    let program = |hosts, program: &str| lab.program(program, hosts, &[]);
+    let all = [
+        program("n0:2", "/usr/bin/cksum"),
+        program("n[0-2]", &lab.path("broken")),
+        program("n2", "/usr/bin/cksum"),
+    ];
+    let session = launch_with(&front, &all, &options());
+    session.write(&text(), TIMEOUT).unwrap();
+    session.close_input();
+    let heard = Heard::all(&front);
+    assert!(
+        heard.exits.values().filter(|exit| **exit == Exit::Code(0)).count() == 3,
+        "{}",
+        heard.described()
+    );
+    assert_eq!((heard.out(0), heard.out(1)), (heard.out(5), heard.out(5)), "{}", heard.described());
+    assert!(heard.out(0).contains(&LENGTH.to_string()), "{}", heard.described());
+}
+
+#[test]
 fn a_program_that_does_not_read_stops_the_writer_until_it_does() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let go = lab.path("go");

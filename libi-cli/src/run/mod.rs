@@ -101,9 +101,10 @@ pub(crate) struct RunArgs {
     /// are merged on their way here
     #[arg(long, conflicts_with_all = ["tag", "label"])]
     fold: bool,
-    /// Which ranks get the standard input of this program; that of all others is
-    /// empty
-    #[arg(long, visible_alias = "stdin", value_name = "RANKS", default_value = "0", value_enum)]
+    /// Which ranks get the standard input of this program, all of it each: 0, all
+    /// or none; that of others is empty
+    #[arg(value_enum, default_value = "0", hide_possible_values = true)]
+    #[arg(long, visible_alias = "stdin", value_name = "RANKS")]
     input: InputChoice,
     /// The same as --input none
     #[arg(long, conflicts_with = "input")]
@@ -138,7 +139,6 @@ pub(crate) struct RunArgs {
 enum InputChoice {
     #[value(name = "0")]
     First,
-    /// All of it to each rank
     All,
     None,
 }

@@ -17,7 +17,7 @@ use crate::result::libi_result::LIBI_ERR_STATE;
 /// that is searched in PATH there. It starts all members of its host and relays for them and for
 /// the hosts below; a member may then end in any way and costs no other one. The program calls
 /// libi_agent_serve_if_asked() first, as the programs libi and libi-agent do. NULL, the default:
-/// the first member of each host leads it. Since 0.1.
+/// libi_options_set_engine() says what leads a host. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_set_agent(
     options: *mut libi_options,

@@ -14,6 +14,7 @@ mod consequences;
 mod denied_logins;
 mod direct;
 mod driver;
+mod feeding;
 mod folding;
 mod found;
 mod many;
@@ -85,6 +86,7 @@ in_parts! {
     every_session_of_agents_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_agents, 1 of 10;
     every_output_arrives_whole_whether_it_is_merged_or_not: Scenario::with_folds, 1 of 10;
     every_command_ends_with_one_true_outcome_for_each_process: Scenario::with_commands, 1 of 10;
+    every_program_gets_all_input_and_nothing_waits_for_what_is_lost: Scenario::with_input, 1 of 10;
     every_host_has_all_staged_files_or_fails_and_nothing_is_left_of_them: Scenario::with_staging, 1 of 10;
 }
 
@@ -116,6 +118,7 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     if let Some(front) = sim.agenda.machine(FRONT) {
         agents::checks(scenario, &sim.world, front, sim.agenda.now())?;
         staging::checks(scenario, &sim.world, front)?;
+        feeding::checks(scenario, &sim.world, sim.agenda.now())?;
     }
     commands::checks(scenario, &sim.world, sim.agenda.now(), false)?;
 

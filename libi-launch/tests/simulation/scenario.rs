@@ -25,6 +25,7 @@ use crate::actions::Action;
 use crate::agents::AgentTrouble;
 use crate::blocked_launchers::BlockedLaunchers;
 use crate::commands::CommandAction;
+use crate::feeding::Feed;
 use crate::folding::Folds;
 use crate::srun_starts::SrunTrouble;
 use crate::staging::StagingTrouble;
@@ -118,6 +119,8 @@ pub(crate) struct Scenario {
     pub(crate) agents: Option<AgentTrouble>,
     /// What programs print that have much in common, and how it is merged.
     pub(crate) folds: Option<Folds>,
+    /// The standard input of all programs, if there is any.
+    pub(crate) feed: Option<Feed>,
     /// What may go wrong with staged files, if there are any.
     pub(crate) staging: Option<StagingTrouble>,
     /// Events for programs that are not up yet.
@@ -194,6 +197,7 @@ impl Scenario {
             commands: Vec::new(),
             agents: None,
             folds: None,
+            feed: None,
             staging: None,
             pending: BTreeMap::new(),
         }
@@ -328,7 +332,8 @@ impl Scenario {
             None if self.bulk.is_some() => options.backend(starter),
             None => options,
         };
-        let options = self.staging_options(self.fold_options(self.agent_options(options)));
+        let options =
+            self.input_options(self.staging_options(self.fold_options(self.agent_options(options))));
         LaunchPlan {
             hosts: (0..self.hosts).map(task).collect(),
             programs: vec![program],

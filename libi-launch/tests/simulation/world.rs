@@ -36,6 +36,7 @@ use crate::agents::PlainPrograms;
 use crate::commands::Commands;
 use crate::direct::{Connections, DirectEvent};
 use crate::driver::Input;
+use crate::feeding::Feeding;
 use crate::scenario::{Fate, Scenario};
 use crate::staging::Disks;
 use crate::tree_views::Trees;
@@ -116,6 +117,7 @@ pub(crate) struct Cluster {
     /// The hosts that the session came up without.
     pub(crate) failed_at_up: BTreeSet<HostIndex>,
     pub(crate) disks: Disks,
+    pub(crate) feeding: Feeding,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
     /// The bytes of output that were sent to each process.
     output_sent: BTreeMap<Id, usize>,
@@ -158,6 +160,7 @@ impl Cluster {
             commands: Commands::default(),
             failed_at_up: BTreeSet::new(),
             disks: Disks::default(),
+            feeding: Feeding::default(),
             arrivals,
             output_sent: BTreeMap::new(),
         };

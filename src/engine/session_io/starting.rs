@@ -114,15 +114,16 @@ impl SessionIo {
         {
             return self.watch_started(link, own.into_started(), turn);
         }
+        // A program that cannot be started is not waited for: the end to read is closed then.
+        let stdin = match request {
+            StartRequest::Member(_, rank, _) => self.open_input(*rank, turn),
+            _ => None,
+        };
         self.reserve_fds(request)?;
         let adapted = self.adapted_start(request);
         let request = adapted.as_ref().unwrap_or(request);
         let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
         let death_signal = self.lasting_thread.then_some(Signal::KILL);
-        let stdin = match request {
-            StartRequest::Member(_, rank, _) => self.open_input(*rank, turn),
-            _ => None,
-        };
         let limits = &self.node.options().limits;
         let inherited = Inherited {
             environment: &self.environment,

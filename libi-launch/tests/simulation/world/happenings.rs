@@ -56,7 +56,8 @@ impl World for Cluster {
             Effect::SendStaged(link, at, length) => self.send_staged(from, link, at, length, agenda),
             Effect::RemoveStaged => self.remove_staged(from),
             Effect::Carry(link) => self.carry(from, link, agenda),
-            Effect::Trust(_) | Effect::DetachChild(_) | Effect::TakeInput(_) | Effect::Input(_) => {}
+            Effect::Trust(_) | Effect::DetachChild(_) | Effect::TakeInput(_) => {}
+            Effect::Input(bytes) => self.feed_programs(from, &bytes, agenda),
             Effect::Listen { .. }
             | Effect::AcceptDirect(..)
             | Effect::RejectDirect(_)
@@ -98,6 +99,7 @@ impl World for Cluster {
                         self.present_at_up = self.present(agenda.now());
                     }
                     self.on_command_notice(&notice, agenda);
+                    self.feed_on_notice(&notice, agenda);
                     self.notices.push((agenda.now(), notice));
                 } else if notice == Notice::Over && !self.is_detached(from, agenda) {
                     self.end(from, Exit::Code(0), agenda);
@@ -118,6 +120,7 @@ impl World for Cluster {
                     programs::next_turn(from, next, agenda);
                 }
             }
+            Happening::Takes(from, bytes) => self.programs_take(from, bytes, agenda),
             Happening::ProgramJoins(from, link) => self.program_joins(from, link, agenda),
             Happening::ProgramExits(from, link, exit) => self.program_exits(from, link, exit, agenda),
             Happening::Command(event) => self.on_command_event(event, agenda),

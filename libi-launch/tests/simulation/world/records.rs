@@ -48,6 +48,8 @@ pub(crate) enum Happening {
     DirectEvent(Id, u64),
     /// A started program reaches the point that its fate allows.
     Runs(Id, LinkId, StartRequest, Fate),
+    /// The programs of a host have read so many bytes of standard input.
+    Takes(Id, usize),
     /// A program of an agent joins, or ends.
     ProgramJoins(Id, LinkId),
     ProgramExits(Id, LinkId, Exit),
