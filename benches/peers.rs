@@ -5,7 +5,8 @@
 //! peer to libi: the median of the ratios of the rounds (5 unless given). Each round runs every program
 //! once, so that other load affects all alike. Peers that are not installed are left out; Debian has
 //! them as `pdsh`, `clustershell`, `mpich` and `taktuk`. Each may have 64 launches in progress, unless
-//! it decides that itself.
+//! it decides that itself. If `LIBI_BENCH_SVG` names a file, the rows with one process on each host
+//! are drawn there, at the cost of a usual login.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use libi_testkit::{native, programs};
+use libi_trace::curves::{Curve, Curves};
 
 /// The numbers of hosts, and how many processes run on each.
 const SIZES: [(u32, u32); 5] = [(16, 1), (64, 1), (256, 1), (512, 1), (16, 16)];
@@ -103,9 +105,11 @@ fn main() {
     let peers: Vec<_> =
         PEERS.iter().filter(|peer| (peer.words)(1, 1).is_some_and(|words| is_installed(&words[0]))).collect();
     let names: Vec<_> = peers.iter().map(|peer| peer.name).collect();
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     for (cost, called) in COSTS {
         println!("| hosts × processes, {called} | {} |", names.join(" | "));
         println!("|---|{}", "---|".repeat(peers.len()));
+        let mut curves: Vec<Vec<(f64, f64)>> = vec![Vec::new(); peers.len()];
         for (hosts, each) in SIZES {
             let mut times: Vec<Vec<Option<f64>>> = vec![Vec::new(); peers.len()];
             for _ in 0..rounds {
@@ -125,7 +129,21 @@ fn main() {
             };
             let cells: Vec<_> = times.iter().map(cell).collect();
             println!("| {hosts} × {each} | {} |", cells.join(" | "));
+            for (curve, times) in curves.iter_mut().zip(&times).filter(|_| each == 1) {
+                let all: Option<Vec<f64>> = times.iter().copied().collect();
+                curve.extend(all.map(|all| (f64::from(hosts), median(all))));
+            }
         }
         println!();
+        if let Some(file) = std::env::var_os("LIBI_BENCH_SVG").filter(|_| !cost.is_empty()) {
+            let curve = |(name, points): (&&str, _)| Curve { label: (*name).to_owned(), points };
+            let chart = Curves {
+                title: format!("true on hosts with {called}, all on a machine with {cores} cores"),
+                across: "hosts".to_owned(),
+                up: "seconds".to_owned(),
+                curves: names.iter().zip(curves).map(curve).collect(),
+            };
+            std::fs::write(file, chart.svg()).unwrap();
+        }
     }
 }
