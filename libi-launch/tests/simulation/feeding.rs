@@ -162,8 +162,8 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
         return Ok(());
     }
     let is_complete = feeding.confirmed == feed.total;
-    let patience = STANDSTILL + SLOW + scenario.rules.peer_timeout * 2;
-    if !is_complete && now > feeding.moved.max(world.last_fault) + patience {
+    let bound = STANDSTILL + SLOW + scenario.rules.peer_timeout * 2;
+    if !is_complete && now > feeding.moved.max(world.last_fault) + bound {
         return Err(format!("input stands still since {}: {feeding:?}", feeding.moved));
     }
     if is_complete && !scenario.has_faults() && !world.was_cut {
