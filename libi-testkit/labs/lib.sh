@@ -124,6 +124,11 @@ client_options() {
 CONFIG
 }
 
+# make_state: another laboratory may remove the directory above it in this moment.
+make_state() {
+  until_true 10 mkdir -p "$state" 2>/dev/null || fail "$state cannot be made"
+}
+
 # remove_state: the last thing that is done.
 remove_state() {
   rm -rf "$state"
