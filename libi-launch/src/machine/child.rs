@@ -85,6 +85,8 @@ struct ChildEnd {
     cause: Cause,
     /// Whether this node has killed the process.
     forced: bool,
+    /// It has begun while the start was ending all programs.
+    with_others: bool,
 }
 
 /// A started process, and the link to it.

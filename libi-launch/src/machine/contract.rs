@@ -78,6 +78,9 @@ pub enum Event {
     StarterEndsAll(StartId, Vec<u8>),
     /// The process that carries out a bulk start has reported why no such start can succeed.
     StarterRefused(StartId, Vec<u8>),
+    /// A signal has ended the process that carries out a bulk start, and what it may have left is being
+    /// ended. Its end is told when that is done.
+    StarterKilled(StartId),
     /// The process that carries out a bulk start has ended. Everything that it has printed was
     /// delivered before.
     StarterExited(StartId, Exit),

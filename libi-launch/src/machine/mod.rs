@@ -94,6 +94,7 @@
 //! | `StarterEndsAll` | start table | hosts whose programs are killed wait for the reason |
 //! | `StarterRefused` | start table | kept as the reason why no such start succeeds; no other is made |
 //! | | front end | `Revoked`, if the session is up |
+//! | `StarterKilled` | start table | hosts whose programs are killed are launched again |
 //! | `StarterExited` | start table | hosts that have not arrived fail |
 //! | `Arrived` | start table, relays | `Admit` or `Redirect`, if a child of the start awaits it; else `Refuse` |
 //! | `Left` | relays | the arrival is not answered |

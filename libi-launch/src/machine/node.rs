@@ -302,6 +302,7 @@ impl Machine for Node {
             Event::StarterWillEndAll(start, line) => self.starts.will_end_all(start, &line),
             Event::StarterEndsAll(start, line) => self.starter_ends_all(start, &line, now, out),
             Event::StarterRefused(start, why) => self.starter_refused(start, &why, out),
+            Event::StarterKilled(start) => self.starts.starter_killed(start, Instant::FAR_FUTURE),
             Event::StarterExited(start, exit) => self.starter_exited(start, exit, now, out),
             Event::Arrived(start, arrival, claim) => self.arrived(start, arrival, &claim, now, out),
             Event::Left(arrival) => self.relays.left(arrival),

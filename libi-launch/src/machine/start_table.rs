@@ -246,6 +246,11 @@ impl StartTable {
         step
     }
 
+    /// Whether there is a starter, which tells how programs end.
+    pub(super) fn has_starter(&self, id: StartId) -> bool {
+        self.bulk.get(&id).is_some_and(|start| start.starter.is_some())
+    }
+
     /// Whether the starter runs, and was not asked to end.
     pub(super) fn is_running(&self, id: StartId) -> bool {
         let starter = self.bulk.get(&id).and_then(|start| start.starter.as_ref());
@@ -304,7 +309,7 @@ impl StartTable {
     /// The next starter whose deadline has passed, and what is to be done about it.
     pub(super) fn expire(&mut self, now: Instant, grace: Duration) -> Option<(StartId, StarterStep)> {
         for start in self.bulk.values_mut() {
-            start.end_of_all.expire_host(now);
+            start.end_of_all.expire_reason(now);
         }
         let &(at, id) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
         let starter = self.bulk.get_mut(&id)?.starter.as_mut()?;

@@ -85,9 +85,23 @@ const FOUND_WITH_FEW_HOSTS: [u64; 5] = [7_002_162, 7_002_322, 8_002_687, 195_473
 /// hosts that were ended with others in a launch that was given up at the same time, and hosts that
 /// had arrived, and closed their links or ended before they were killed with others.
 ///
-/// The last has a start that is cancelled while others are divided.
-const FOUND_WITH_SRUN: [u64; 7] =
-    [81, 201, 1_093, 345_453_659_369, 500_013_311, 1_039_349_210_670, 500_027_841];
+/// The seventh has a start that is cancelled while others are divided; in the eighth the launch is given
+/// up for a host, and one that was ended because of it was given up for another reason.
+///
+/// In the ninth, members that are ended with their killed starter made their hosts fail for good; in the
+/// last, a host that was ended because of another failed when all its evidence had arrived.
+const FOUND_WITH_SRUN: [u64; 10] = [
+    81,
+    201,
+    1_093,
+    345_453_659_369,
+    500_013_311,
+    1_039_349_210_670,
+    500_027_841,
+    78_017_900,
+    77_002_239,
+    79_016_463,
+];
 
 /// Seeds that have found defects since leaders are redirected to relays: a host that was sent to a
 /// relay that was ending, and was given up with it; a host that was launched in the step in which the

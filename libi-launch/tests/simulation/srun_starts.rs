@@ -341,6 +341,12 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
         if spared && is_sound && !cut_short && in_time && !replaced.contains(&host) {
             return Err(format!("{host} is sound, but given up: {failure:?}"));
         }
+        // Programs that are ended with their starter are launched again.
+        let is_left = record.left_by_killed.iter().any(|(place, _)| *place == MemberRole::Leader(host));
+        let is_ended = failure.cause == Cause::Exited(Exit::Signal(15)) && failure.phase < Phase::Joined;
+        if is_left && is_ended && in_time && record.cancelled.is_empty() {
+            return Err(format!("{host} was ended with its starter, but given up: {failure:?}"));
+        }
         // The reason that the back-end knows without a start is always told.
         let is_outside = scenario.host_trouble(&name) == HostTrouble::Outside && !replaced.contains(&host);
         let is_told =

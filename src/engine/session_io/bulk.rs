@@ -223,6 +223,7 @@ impl SessionIo {
         let exit = match next {
             AfterEnd::TellOf(exit, _) => exit,
             AfterEnd::CleanUp(spec) if matches!(ended, Exit::Signal(_)) => {
+                self.tell(Event::StarterKilled(start), turn);
                 let program = spec.program.to_string();
                 let Err(failure) = self.clean_up((start, hosts, ended), spec, turn) else { return };
                 let line = format!("libi: {program} cannot be started: {}\n", failure.why);

@@ -65,8 +65,20 @@ impl Child {
     /// Begins to end; returns false if it does so already.
     pub(in crate::machine) fn end(&mut self, cause: Cause) -> bool {
         let begins = self.end.is_none();
-        self.end.get_or_insert(ChildEnd { cause, forced: false });
+        self.end.get_or_insert(ChildEnd { cause, forced: false, with_others: false });
         begins
+    }
+
+    /// Records that it has begun to end while its start was ending all programs.
+    pub(in crate::machine) fn note_end_with_others(&mut self) {
+        if let Some(end) = &mut self.end {
+            end.with_others = true;
+        }
+    }
+
+    /// Whether it has begun to end while its start was ending all programs.
+    pub(in crate::machine) fn has_ended_with_others(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.with_others)
     }
 
     /// Records that this node kills the process; returns false if it has done so already, or if the
@@ -107,11 +119,11 @@ impl Child {
                 Cause::Exited(exit)
             }
             // A status says more than the end of the link, unless this node has killed the process.
-            (Some(ChildEnd { cause: Cause::Closed | Cause::Protocol(_), forced: false }), Some(exit)) => {
+            (Some(ChildEnd { cause: Cause::Closed | Cause::Protocol(_), forced: false, .. }), Some(exit)) => {
                 Cause::Exited(exit)
             }
             // One that was killed too late has a code, and one that was killed has none.
-            (Some(ChildEnd { cause: Cause::Closed, forced: true }), Some(exit @ Exit::Code(_))) => {
+            (Some(ChildEnd { cause: Cause::Closed, forced: true, .. }), Some(exit @ Exit::Code(_))) => {
                 Cause::Exited(exit)
             }
             (Some(end), _) => end.cause.clone(),

@@ -13,9 +13,15 @@ impl Node {
     pub(super) fn child_closed(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(link) else { return };
         child.close();
-        if !self.role.is_front() && child.is_of_bulk_start() && child.is_up() {
-            // The front end hears of its exit.
-            child.forgo_exit();
+        if child.is_of_bulk_start() {
+            let is_told = match self.role.is_front() {
+                true => self.starts.has_starter(child.start()),
+                // The front end hears of its exit.
+                false => !child.is_up(),
+            };
+            if !is_told {
+                child.forgo_exit();
+            }
         }
         let is_plain = child.is_running();
         let cause = self.or_heartbeat_lost(link, Cause::Closed, now);
@@ -56,9 +62,24 @@ impl Node {
 
     /// A child has begun to end by itself. Its evidence has `kill_grace` to arrive.
     pub(super) fn ends(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
-        if self.children.end(link, cause, now + self.options.rules.kill_grace) {
+        self.begins_to_end(link, cause, now);
+        if self.children.get(link).is_some_and(Child::is_gone) {
             self.child_gone(link, now, out);
         }
+    }
+
+    /// The same, where the link is open and delivers more.
+    pub(super) fn begins_to_end(&mut self, link: LinkId, cause: Cause, now: Instant) {
+        self.children.end(link, cause, now + self.options.rules.kill_grace);
+        let Some(child) = self.children.get_mut(link) else { return };
+        if child.is_of_bulk_start() && self.starts.is_ending_all(child.start()) {
+            child.note_end_with_others();
+        }
+    }
+
+    /// Whether a child ends, or has begun to, while its start is ending all programs.
+    pub(super) fn ends_with_others(&self, child: &Child) -> bool {
+        child.has_ended_with_others() || child.is_of_bulk_start() && self.starts.is_ending_all(child.start())
     }
 
     /// Kills a child.
@@ -168,7 +189,7 @@ impl Node {
         let Some(mut child) = self.children.remove(link) else { return };
         self.output_ends(link, child.is_leader());
         let start = child.start();
-        let with_others = child.is_of_bulk_start() && self.starts.is_ending_all(start);
+        let with_others = self.ends_with_others(&child);
         self.leave_start(link, &mut child, now, out);
         if child.is_open() {
             out.push(Effect::Close(link));

@@ -304,9 +304,8 @@ impl Node {
             (ChildMessage::Failed(host, _, failure), Some(own)) if *host == own => {
                 // The leader ends by itself. Its own report becomes the verdict when it is gone.
                 child.on_failure_report(failure);
-                let by = now + self.options.rules.kill_grace;
-                self.children.end(link, failure.cause.clone(), by);
-                return;
+                let cause = failure.cause.clone();
+                return self.begins_to_end(link, cause, now);
             }
             (ChildMessage::Failed(host, ..), Some(own)) => {
                 let host = *host;

@@ -10,6 +10,7 @@ use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
 use super::session_end::TERMINATE;
+use super::starters::may_be_ended_with_others;
 use super::{Effect, Node, Notice, Role};
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, LaunchTiming, Phase};
@@ -153,12 +154,14 @@ impl Node {
     }
 
     /// The failures of the hosts whose launches from here have begun and are cut short for this cause.
-    /// A host that has failed, and whose evidence has not all arrived, has a cause of its own.
+    /// A host that has failed, and whose evidence has not all arrived, has a cause of its own, unless its
+    /// start is ending all hosts.
     fn failures_of_begun(&self, why: &Cause, now: Instant) -> Vec<ChildMessage> {
         let has_trailer = self.options.launch_method().has_exit_trailer();
         let failed = |child: &Child, launch: Launch| {
             let mut failure = child.failure(child.timing(None, self.began), has_trailer, now);
-            if !child.is_ending() {
+            let with_others = self.ends_with_others(child) && may_be_ended_with_others(&failure.cause);
+            if with_others || !child.is_ending() {
                 failure.cause = why.clone();
             }
             ChildMessage::Failed(launch.host, launch.attempt, failure)

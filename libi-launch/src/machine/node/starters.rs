@@ -119,13 +119,10 @@ impl Node {
         }
     }
 
-    /// Whether a host of a start that is ending all others has failed because of that.
+    /// Whether a host of a start that is ending all others has failed because of that. Hosts that have
+    /// not arrived before their starter is killed are launched again as after other failures.
     pub(super) fn is_ended_with_others(&self, failure: &Failure) -> bool {
-        let is_ended = matches!(
-            failure.cause,
-            Cause::Closed | Cause::StarterExited(_) | Cause::Exited(Exit::Signal(_) | Exit::Unknown)
-        );
-        is_ended && self.stage.is_before_up()
+        may_be_ended_with_others(&failure.cause) && self.stage.is_before_up()
     }
 
     /// The starter has reported why a host cannot be started.
@@ -241,6 +238,9 @@ impl Node {
         if let Some(why) = killed.or(said) {
             self.revoked(start, why, out);
         }
+        if matches!(exit, Exit::Signal(_)) {
+            self.starts.starter_killed(start, now + self.options.rules.kill_grace);
+        }
         let refused = self.starts.why_refused(start);
         self.starts.starter_gone(start);
         if self.divide(start, now, out) {
@@ -319,6 +319,15 @@ impl Node {
             };
             out.push(Effect::EndStarter(start, signal));
         }
+    }
+}
+
+/// Whether this is how a host fails that a start ends for another reason than its own.
+pub(super) fn may_be_ended_with_others(cause: &Cause) -> bool {
+    match cause {
+        Cause::Closed | Cause::Exited(Exit::Signal(_) | Exit::Unknown) => true,
+        Cause::StarterExited(exit) => !matches!(exit, Exit::Signal(_)),
+        _ => false,
     }
 }
 

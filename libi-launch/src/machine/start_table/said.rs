@@ -11,11 +11,12 @@
 //! | | neither in time | the programs were ended from outside: no start can succeed |
 //! | | | that it will end all was said before or after: that is quoted as well |
 //! | no start can succeed | a host cannot be started | that is the reason instead |
+//! | nothing | the starter is killed | that is the reason, until `kill_grace` after what it has left is ended |
 //!
 //! While a starter may say why, programs that are killed wait for it, and no other start begins. A
 //! program that is asked or forced to end before anything was said waits for `kill_grace`.
 //!
-//! Programs that are ended because of a host are launched again. Where the starter has said that it
+//! Programs that are ended because of a host, or with their starter, are launched again. Where the starter has said that it
 //! ends all, their ends are not waited for: a starter may take long, or never tell them.
 
 use std::time::Duration;
@@ -34,9 +35,9 @@ pub(super) enum EndOfAll {
     /// Nothing was said.
     #[default]
     Unsaid,
-    /// A host could not be started: the starter may end all others for that until this time, or has
-    /// said that it does.
-    ForHost { until: Instant, is_said: bool },
+    /// A host could not be started, or the starter was killed: all others may be ended for that until
+    /// this time. The starter may have said that it ends them.
+    Explained { until: Instant, is_said: bool },
     /// It ends all programs, as this line says, and may say why until this time.
     Said(Instant, String),
     /// No such start can succeed, for this reason.
@@ -47,7 +48,8 @@ impl EndOfAll {
     /// When what was said is over.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::ForHost { until, .. } | Self::Said(until, _) => Some(*until),
+            Self::Explained { until, .. } if *until == Instant::FAR_FUTURE => None,
+            Self::Explained { until, .. } | Self::Said(until, _) => Some(*until),
             Self::Unsaid | Self::Refused(_) => None,
         }
     }
@@ -59,17 +61,18 @@ impl EndOfAll {
         }
     }
 
-    fn is_for_host(&self) -> bool {
-        matches!(self, Self::ForHost { .. })
+    fn is_explained(&self) -> bool {
+        matches!(self, Self::Explained { .. })
     }
 
     fn is_said(&self) -> bool {
         matches!(self, Self::Said(..))
     }
 
-    /// The host that could not be started is the reason for what follows no longer.
-    pub(super) fn expire_host(&mut self, now: Instant) {
-        if self.is_for_host() && self.deadline().is_some_and(|until| until <= now) {
+    /// The host that could not be started, or the end of the starter, is the reason for what follows no
+    /// longer.
+    pub(super) fn expire_reason(&mut self, now: Instant) {
+        if self.is_explained() && self.deadline().is_some_and(|until| until <= now) {
             *self = Self::Unsaid;
         }
     }
@@ -108,12 +111,21 @@ impl StartTable {
 
     /// A host of a start could not be started: its starter may end all others until this time.
     pub(in crate::machine) fn may_end_all(&mut self, id: StartId, until: Instant) {
-        let Some(start) = self.bulk.get_mut(&id).filter(|start| !start.end_of_all.is_for_host()) else {
+        let Some(start) = self.bulk.get_mut(&id).filter(|start| !start.end_of_all.is_explained()) else {
             return;
         };
         // The end of all was told first: this is the reason.
         self.refused.take_if(|why| start.end_of_all.why_refused() == Some(why));
-        start.end_of_all = EndOfAll::ForHost { until, is_said: start.end_of_all.is_said() };
+        start.end_of_all = EndOfAll::Explained { until, is_said: start.end_of_all.is_said() };
+    }
+
+    /// A signal has ended the starter, and its programs may be ended with it until this time.
+    pub(in crate::machine) fn starter_killed(&mut self, id: StartId, by: Instant) {
+        match self.bulk.get_mut(&id).map(|start| &mut start.end_of_all) {
+            Some(unsaid @ EndOfAll::Unsaid) => *unsaid = EndOfAll::Explained { until: by, is_said: false },
+            Some(EndOfAll::Explained { until, .. }) => *until = by,
+            _ => {}
+        }
     }
 
     /// The starter will end all its programs, as this line says.
@@ -133,7 +145,7 @@ impl StartTable {
             EndOfAll::Unsaid => {
                 start.end_of_all = EndOfAll::Said(until, one_line(line));
             }
-            EndOfAll::ForHost { is_said, .. } => *is_said = true,
+            EndOfAll::Explained { is_said, .. } => *is_said = true,
             _ => {}
         }
     }
@@ -141,7 +153,7 @@ impl StartTable {
     /// Whether the starter has said that it ends all its programs because of a host.
     pub(in crate::machine) fn ends_all_for_host(&self, id: StartId) -> bool {
         let start = self.bulk.get(&id);
-        start.is_some_and(|start| matches!(start.end_of_all, EndOfAll::ForHost { is_said: true, .. }))
+        start.is_some_and(|start| matches!(start.end_of_all, EndOfAll::Explained { is_said: true, .. }))
     }
 
     /// Whether a starter that ends all its programs may still say why, or name the host that is the
@@ -179,14 +191,14 @@ impl StartTable {
         Some((late, self.says_no_more(late)?))
     }
 
-    /// Whether a start may be ended because one of its hosts could not be started.
+    /// Whether a start may be ended because one of its hosts could not be started, or with its starter.
     pub(in crate::machine) fn is_ending_all(&self, id: StartId) -> bool {
-        self.bulk.get(&id).is_some_and(|start| start.end_of_all.is_for_host())
+        self.bulk.get(&id).is_some_and(|start| start.end_of_all.is_explained())
     }
 
-    /// Whether any start may be ended because one of its hosts could not be started.
+    /// Whether any start may be ended for one of these reasons.
     pub(in crate::machine) fn is_any_ending_all(&self) -> bool {
-        self.bulk.values().any(|start| start.end_of_all.is_for_host())
+        self.bulk.values().any(|start| start.end_of_all.is_explained())
     }
 
     /// Whether a start waits for resources.
@@ -204,7 +216,7 @@ impl StartTable {
     pub(in crate::machine) fn refused(&mut self, id: StartId, why: &[u8]) {
         let is_running = self.is_running(id);
         let Some(start) = self.bulk.get_mut(&id) else { return };
-        if start.end_of_all.is_for_host() || !is_running {
+        if start.end_of_all.is_explained() || !is_running {
             return self.printed(id, why);
         }
         if start.end_of_all.why_refused().is_none() {

@@ -76,6 +76,8 @@ pub(super) struct Starter {
     pub(super) ends_all: bool,
     /// It was told to end.
     pub(super) asked: bool,
+    /// It was killed: nothing more is heard of it but its end, once what it has left is ended.
+    pub(super) killed: bool,
 }
 
 impl BulkStarts {
@@ -190,8 +192,9 @@ impl Cluster {
         let stubborn = rng.chance(trouble.stubborn);
         let gone = if runs_after.is_none() { open.clone() } else { BTreeSet::new() };
         let runs_from = runs_after.map(|after| now + after);
-        let (ends_all, asked) = (false, false);
-        let starter = Starter { hosts: all, open, gone, runs_from, stubborn, running: true, ends_all, asked };
+        let (running, ends_all, asked, killed) = (true, false, false, false);
+        let starter =
+            Starter { hosts: all, open, gone, runs_from, stubborn, running, ends_all, asked, killed };
         self.bulk.starters.insert(start, starter);
         if rng.chance(trouble.exits) {
             let after = Duration::from_millis(rng.below(1_000));
@@ -205,7 +208,8 @@ impl Cluster {
     }
 
     pub(super) fn starter_says(&mut self, start: StartId, event: Event, agenda: &mut Agenda<Self>) {
-        if self.bulk.starters.get(&start).is_some_and(|starter| starter.running) {
+        let is_end = matches!(event, Event::StarterExited(..));
+        if self.bulk.starters.get(&start).is_some_and(|it| it.running && (is_end || !it.killed)) {
             self.arrive(FRONT, Self::voice(start), event, agenda);
         }
     }
@@ -386,7 +390,8 @@ impl Cluster {
         self.bulk.ended += 1;
         let Some(starter) = self.bulk.starters.get_mut(&start) else { return };
         starter.asked = true;
-        let stubborn = starter.stubborn;
+        // What ends the programs that a killed one has left is not asked to end.
+        let stubborn = starter.stubborn || starter.killed;
         self.asked_before_it_is_heard(start, agenda.now());
         if signal == 9 || !stubborn {
             self.starter_ends(start, Exit::Signal(signal), agenda);

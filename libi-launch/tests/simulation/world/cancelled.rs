@@ -166,10 +166,10 @@ impl Cluster {
         }
     }
 
-    fn kills_one(&mut self, start: StartId, link: LinkId, agenda: &mut Agenda<Self>) {
-        let Some(starter) = self.bulk.starters.get_mut(&start).filter(|starter| starter.running) else {
-            return;
-        };
+    pub(super) fn kills_one(&mut self, start: StartId, link: LinkId, agenda: &mut Agenda<Self>) {
+        let starter = self.bulk.starters.get_mut(&start).filter(|it| it.running || it.killed);
+        let Some(starter) = starter else { return };
+        starter.gone.insert(link);
         let Some(spec) = starter.hosts.get(&link).cloned().filter(|_| starter.open.remove(&link)) else {
             return;
         };
@@ -182,6 +182,9 @@ impl Cluster {
                 self.end(id, Exit::Signal(15), agenda);
             }
             None => {
+                if self.bulk.starters.get(&start).is_some_and(|starter| starter.killed) {
+                    self.bulk.unarrived.insert((MemberRole::Leader(spec.host), spec.attempt));
+                }
                 let ended = Event::HostEnded(start, spec.name, Exit::Signal(15));
                 self.starter_says(start, ended, agenda);
             }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use libi_core::join::MemberRole;
 use libi_core::plan::late::Attempt;
-use libi_core::sim::Agenda;
 use libi_core::sim::rng::Rng;
+use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
 use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, HostSpec, LinkId, Notice, StartId};
@@ -40,6 +40,11 @@ pub(crate) enum SrunEvent {
     EndsAll,
     /// It is cancelled.
     Cancel(CancelStep),
+    /// It is killed, and all its programs are ended after it.
+    IsKilled,
+    /// A program that it has left is ended, its first further member before it.
+    EndsLeft(LinkId),
+    EndsMember(LinkId),
 }
 
 /// What was seen of all starts by `srun`.
@@ -59,6 +64,8 @@ pub(crate) struct SrunRecord {
     pub(crate) ended_with_others: BTreeSet<(MemberRole, Attempt)>,
     /// Those among the last whose end is not told.
     pub(crate) untold: BTreeSet<(MemberRole, Attempt)>,
+    /// The hosts whose programs are ended because their starter was killed.
+    pub(crate) left_by_killed: BTreeSet<(MemberRole, Attempt)>,
     /// The starts of hosts that an earlier start with the same attempts was to bring up.
     pub(crate) parts: u32,
     /// The starts that were cancelled.
@@ -134,7 +141,12 @@ impl Cluster {
         }
         if rng.chance(trouble.killed) {
             let after = after + Duration::from_millis(rng.below(2_000));
-            agenda.plan(now + after, Happening::Bulk(BulkEvent::Exits(start, Exit::Signal(15))));
+            // What it has started lives on where only the program that is the starter knows of it.
+            let event = match rng.chance(0.5) {
+                true => BulkEvent::Exits(start, Exit::Signal(15)),
+                false => BulkEvent::Srun(start, SrunEvent::IsKilled),
+            };
+            agenda.plan(now + after, Happening::Bulk(event));
         }
         if rng.chance(trouble.cancelled) {
             self.plan_cancel(start, after, agenda);
@@ -143,9 +155,12 @@ impl Cluster {
     }
 
     pub(super) fn on_srun_event(&mut self, start: StartId, event: SrunEvent, agenda: &mut Agenda<Self>) {
-        let Some(starter) = self.bulk.starters.get(&start).filter(|starter| starter.running) else {
+        let Some(starter) = self.bulk.starters.get(&start) else { return };
+        let is_of_left = matches!(event, SrunEvent::EndsLeft(_) | SrunEvent::EndsMember(_));
+        let may_happen = if starter.killed { is_of_left } else { starter.running };
+        if !may_happen {
             return;
-        };
+        }
         let all: Vec<_> =
             starter.hosts.values().map(|spec| (MemberRole::Leader(spec.host), spec.attempt)).collect();
         match event {
@@ -171,6 +186,9 @@ impl Cluster {
             }
             SrunEvent::EndsAll => self.end_all(start, agenda),
             SrunEvent::Cancel(step) => self.on_cancel_step(start, step, agenda),
+            SrunEvent::IsKilled => self.is_killed(start, agenda),
+            SrunEvent::EndsLeft(link) => self.kills_one(start, link, agenda),
+            SrunEvent::EndsMember(link) => self.ends_member(start, link, agenda),
         }
     }
 
@@ -243,6 +261,48 @@ impl Cluster {
         }
         let after = if is_slow { Duration::from_millis(self.rng.below(7_000)) } else { Duration::ZERO };
         agenda.plan(agenda.now() + after, Happening::Bulk(BulkEvent::Exits(start, Exit::Code(1))));
+    }
+
+    /// `srun` is killed: what it has started is ended after it, program by program, and that it has
+    /// ended is told once this was asked for.
+    fn is_killed(&mut self, start: StartId, agenda: &mut Agenda<Self>) {
+        self.starter_says(start, Event::StarterKilled(start), agenda);
+        let Some(starter) = self.bulk.starters.get_mut(&start) else { return };
+        if starter.ends_all || starter.asked {
+            // Its programs end already.
+            return self.starter_ends(start, Exit::Signal(9), agenda);
+        }
+        (starter.killed, starter.ends_all) = (true, true);
+        let open: Vec<LinkId> = starter.open.iter().copied().collect();
+        let hosts = open.iter().filter_map(|link| starter.hosts.get(link));
+        let hosts = hosts.map(|spec| (MemberRole::Leader(spec.host), spec.attempt));
+        self.bulk.srun.left_by_killed.extend(hosts);
+        self.last_fault = agenda.now();
+        let plan = |after, event, agenda: &mut Agenda<Self>| {
+            let event = Happening::Bulk(BulkEvent::Srun(start, event));
+            agenda.plan(agenda.now() + Duration::from_millis(after), event);
+        };
+        for link in open {
+            let after = self.rng.below(900);
+            if self.rng.chance(0.5) {
+                plan(after, SrunEvent::EndsMember(link), agenda);
+            }
+            plan(after + self.rng.below(50), SrunEvent::EndsLeft(link), agenda);
+        }
+        let exits = Happening::Bulk(BulkEvent::Exits(start, Exit::Signal(9)));
+        agenda.plan(agenda.now() + Duration::from_millis(self.rng.below(1_200)), exits);
+    }
+
+    /// The first further member of a host is ended.
+    fn ends_member(&mut self, start: StartId, link: LinkId, agenda: &mut Agenda<Self>) {
+        let is_own = self.bulk.start_of(link) == Some(start);
+        let Some(leader) = self.process_of(start, link).filter(|_| is_own) else { return };
+        let mut members = self.processes[leader.0 as usize].children.values().flatten();
+        let is_member = |id: &&Id| matches!(self.processes[id.0 as usize].place, Some(MemberRole::Local(_)));
+        if let Some(&member) = members.find(is_member) {
+            self.was_cut = true;
+            self.end(member, Exit::Signal(15), agenda);
+        }
     }
 
     /// A start has its resources, or has ended: if it has waited for too long, its hosts may have been
