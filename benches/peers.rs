@@ -4,8 +4,9 @@
 //! `cargo bench --bench peers [ROUNDS]` prints a table in Markdown with medians, and the ratio of each
 //! peer to libi: the median of the ratios of the rounds (5 unless given). Each round runs every program
 //! once, so that other load affects all alike. Peers that are not installed are left out; Debian has
-//! them as `pdsh`, `clustershell`, `mpich` and `taktuk`. Each may have 64 launches in progress, unless
-//! it decides that itself. If `LIBI_BENCH_SVG` names a file, the rows with one process on each host
+//! them as `pdsh`, `clustershell`, `mpich`, `openmpi-bin` and `taktuk`. Each may have 64 launches in
+//! progress, unless it decides that itself. The daemons of Open MPI share files where they are on one
+//! machine, and fail from 64 hosts on: it has the rows with 16. If `LIBI_BENCH_SVG` names a file, the rows with one process on each host
 //! are drawn there, at the cost of a usual login.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
@@ -30,11 +31,12 @@ struct Peer {
     words: fn(u32, u32) -> Option<Vec<String>>,
 }
 
-const PEERS: [Peer; 5] = [
+const PEERS: [Peer; 6] = [
     Peer { name: "libi run", words: libi },
     Peer { name: "pdsh", words: pdsh },
     Peer { name: "clush", words: clush },
     Peer { name: "mpiexec.hydra", words: hydra },
+    Peer { name: "mpirun (Open MPI)", words: open_mpi },
     Peer { name: "taktuk", words: taktuk },
 ];
 
@@ -62,6 +64,15 @@ fn hydra(hosts: u32, each: u32) -> Option<Vec<String>> {
     words(&format!(
         "mpiexec.hydra -launcher ssh -launcher-exec {shell} -hosts {list} -ppn {each} -n {count} true"
     ))
+}
+
+fn open_mpi(hosts: u32, each: u32) -> Option<Vec<String>> {
+    let list: Vec<_> = (1..=hosts).map(|host| format!("h{host}:{each}")).collect();
+    let (shell, list, count) = (programs::shell(), list.join(","), hosts * each);
+    let line = format!(
+        "mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent {shell} --host {list} -n {count} true"
+    );
+    (hosts <= 16).then(|| words(&line))?
 }
 
 fn taktuk(hosts: u32, each: u32) -> Option<Vec<String>> {

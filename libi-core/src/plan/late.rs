@@ -194,6 +194,21 @@ impl Queue {
         Ok(self.give_share(launch.host, share))
     }
 
+    /// As [`child_ready`](Self::child_ready), for a child that gets so many of the waiting hosts.
+    ///
+    /// # Errors
+    /// When this launch is not in flight.
+    pub fn child_ready_with_last(
+        &mut self,
+        launch: Launch,
+        now: Instant,
+        count: usize,
+    ) -> Result<Share, QueueError> {
+        self.record_answer(launch, now)?;
+        self.end_back_offs(now);
+        Ok(self.give_share(launch.host, count.min(self.waiting.len())))
+    }
+
     /// Gives the last `count` waiting hosts to a child.
     fn give_share(&mut self, child: HostIndex, count: usize) -> Share {
         let share = self.split_off(count);

@@ -20,14 +20,15 @@
 //! | any but up | the session goes up, ends, or settles | given up |
 //!
 //! The hosts and their costs are in the [late-commit queue](libi_core::plan::late). The launcher
-//! adds what the queue does not know: how many launches may be in flight (`window.rs`), how often a
-//! failure is retried (`failures.rs`), whether launching works from here at all (`health.rs`), and
-//! static trees (`subtrees.rs`).
+//! adds what the queue does not know: how many launches may be in flight (`window.rs`), how many
+//! children may be sent files at a time (`fan_out.rs`), how often a failure is retried (`failures.rs`),
+//! whether launching works from here at all (`health.rs`), and static trees (`subtrees.rs`).
 //!
 //! The launcher starts no processes and sends no messages. It returns hosts to launch and shares to
 //! send, and adds what the nodes above must know to a list of reports.
 
 mod failures;
+mod fan_out;
 mod hand_back;
 mod health;
 mod shares;
@@ -46,6 +47,7 @@ use libi_core::plan::late::{Attempt, Launch, Next, Queue};
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
 
+pub(super) use self::fan_out::StagingLoad;
 pub(super) use self::hand_back::SilentLaunches;
 use self::health::LaunchHealth;
 pub(super) use self::shares::GivenHosts;
@@ -94,6 +96,8 @@ pub(super) struct Terms<'a> {
     pub(super) is_launching: bool,
     /// At the front end, which has no parent: its state.
     pub(super) front: Option<&'a FrontEndState>,
+    /// What is sent to children, where files are staged and any child may launch any host.
+    pub(super) staging: Option<StagingLoad>,
 }
 
 impl Terms<'_> {
@@ -178,9 +182,9 @@ impl Launcher {
     }
 
     /// The host to launch now, if the window allows a launch and no more than `most` are in flight.
-    pub(super) fn next(&mut self, most: usize, now: Instant) -> Option<Launch> {
-        match self.may_launch(most, now) {
-            Ok(()) => self.next_waiting(now),
+    pub(super) fn next(&mut self, most: usize, terms: &Terms) -> Option<Launch> {
+        match self.may_launch(most, terms) {
+            Ok(()) => self.next_waiting(terms.now),
             Err(again) => {
                 self.again = again;
                 None
@@ -200,11 +204,19 @@ impl Launcher {
         }
     }
 
+    /// How many more children may be sent files, if that is fewer than the window allows.
+    fn room_to_stage(&self, limit: usize, terms: &Terms) -> Option<usize> {
+        let load = terms.staging.filter(|_| self.health.children_may_launch())?;
+        let fan_out = load.fan_out(self.queue.waiting(), self.queue.estimate().cost().rem);
+        (fan_out < limit).then(|| fan_out.saturating_sub(load.children))
+    }
+
     /// Whether the window allows another launch; if not, when it will if no event comes before.
     ///
     /// A launch that has been silent for long does not keep the launcher busy, and does not count.
     /// Otherwise a few hosts that hang would delay all others by their timeout.
-    fn may_launch(&mut self, most: usize, now: Instant) -> Result<(), Option<Instant>> {
+    fn may_launch(&mut self, most: usize, terms: &Terms) -> Result<(), Option<Instant>> {
+        let now = terms.now;
         if self.queue.waiting() == 0 {
             return Ok(());
         }
@@ -217,6 +229,7 @@ impl Launcher {
         }
         let limit = self.window.limit(&estimate);
         self.queue.set_window(limit);
+        let limit = self.room_to_stage(limit, terms).unwrap_or(limit);
         let timeout = self.timeout();
         let since = Instant::from_nanos((now.since(Instant::ZERO).saturating_sub(timeout)).as_nanos() as u64);
         let mut counted = self.queue.in_flight_since(since);

@@ -179,6 +179,7 @@ impl Node {
                 Role::FrontEnd(front) => Some(front),
                 Role::Member(_) => None,
             },
+            staging: self.staging_load(),
         };
         (&mut self.launcher, terms, &mut self.reports)
     }

@@ -37,6 +37,9 @@
 //! link. A slow child holds up itself alone.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use libi_core::time::Instant;
 
 use super::contract::LinkId;
 
@@ -99,6 +102,9 @@ pub(super) struct StagedFiles {
     /// How many have arrived, and how many of these are written.
     arrived: u64,
     written: u64,
+    /// When they were due, and when the last of those that have arrived did.
+    opened: Instant,
+    last_arrival: Instant,
     children: BTreeMap<LinkId, Served>,
     /// What all children together were sent and have not confirmed.
     outstanding: u64,
@@ -113,8 +119,20 @@ impl StagedFiles {
     }
 
     /// The files are to come.
-    pub(super) fn open(&mut self, total: u64) {
+    pub(super) fn open(&mut self, total: u64, now: Instant) {
         (self.stage, self.total) = (Stage::Open, total);
+        (self.opened, self.last_arrival) = (now, now);
+    }
+
+    /// How long all files take to this node at the rate at which they have arrived so far.
+    pub(super) fn time_for_all(&self) -> Option<Duration> {
+        let part = self.arrived as f64 / self.total as f64;
+        (part > 0.0).then(|| self.last_arrival.since(self.opened).div_f64(part))
+    }
+
+    /// How many children lack files.
+    pub(super) fn missing_children(&self) -> usize {
+        self.children.values().filter(|served| served.confirmed < self.total).count()
     }
 
     /// Whether the files are still to come.
@@ -148,14 +166,14 @@ impl StagedFiles {
     }
 
     /// A piece has arrived from the parent; returns its bytes if it was due.
-    pub(super) fn arrive(&mut self, mut payload: Vec<u8>) -> Option<Vec<u8>> {
+    pub(super) fn arrive(&mut self, mut payload: Vec<u8>, now: Instant) -> Option<Vec<u8>> {
         let place = place_of(&payload)?;
         let bytes = payload.split_off(PLACE);
         let end = place.checked_add(bytes.len() as u64)?;
         if place != self.arrived || end > self.total || !matches!(self.stage, Stage::Open | Stage::Failed) {
             return None;
         }
-        self.arrived = end;
+        (self.arrived, self.last_arrival) = (end, now);
         Some(bytes)
     }
 
@@ -235,8 +253,7 @@ impl StagedFiles {
     }
 
     fn window(&self) -> u64 {
-        let open = self.children.values().filter(|served| served.confirmed < self.total).count();
-        (BUDGET / (open.max(1) as u64)).clamp(PIECE, WINDOW)
+        (BUDGET / (self.missing_children().max(1) as u64)).clamp(PIECE, WINDOW)
     }
 
     /// Whether a child has to say something: it was sent what it has not confirmed, or it has
@@ -273,25 +290,25 @@ mod tests {
 
     fn receiving(total: u64) -> StagedFiles {
         let mut files = StagedFiles::default();
-        files.open(total);
+        files.open(total, Instant::ZERO);
         files
     }
 
     #[test]
     fn pieces_are_taken_in_order_and_no_others() {
         let mut files = receiving(100);
-        assert!(files.arrive(piece(0, 60)).is_some_and(|bytes| bytes.len() == 60));
+        assert!(files.arrive(piece(0, 60), Instant::ZERO).is_some_and(|bytes| bytes.len() == 60));
         for wrong in [piece(0, 60), piece(61, 1), piece(60, 41), piece(60, 0), vec![1; 7], piece(u64::MAX, 9)]
         {
-            assert_eq!(files.arrive(wrong), None);
+            assert_eq!(files.arrive(wrong, Instant::ZERO), None);
         }
         assert!(!files.written(60) && files.is_open());
-        assert!(files.arrive(piece(60, 40)).is_some() && files.written(100));
+        assert!(files.arrive(piece(60, 40), Instant::ZERO).is_some() && files.written(100));
         assert!(files.is_complete());
-        assert_eq!(files.arrive(piece(100, 1)), None);
-        assert_eq!(StagedFiles::default().arrive(piece(0, 1)), None, "no files are due");
+        assert_eq!(files.arrive(piece(100, 1), Instant::ZERO), None);
+        assert_eq!(StagedFiles::default().arrive(piece(0, 1), Instant::ZERO), None, "no files are due");
         let long = vec![0; PLACE + PIECE as usize + 1];
-        assert_eq!(receiving(1 << 30).arrive(long), None);
+        assert_eq!(receiving(1 << 30).arrive(long, Instant::ZERO), None);
     }
 
     #[test]
@@ -308,7 +325,7 @@ mod tests {
         files.serve(LINK);
         assert_eq!(files.next_piece(LINK), None);
         assert!(!files.owes(LINK), "it waits for this node");
-        assert!(files.arrive(piece(0, 10)).is_some());
+        assert!(files.arrive(piece(0, 10), Instant::ZERO).is_some());
         assert_eq!(files.next_piece(LINK), None, "it has arrived, and is not written");
         files.written(10);
         assert_eq!(files.next_piece(LINK), Some((0, 10)));
@@ -362,11 +379,11 @@ mod tests {
     fn a_node_that_failed_passes_nothing_on() {
         let mut files = receiving(100);
         files.serve(LINK);
-        files.arrive(piece(0, 50));
+        files.arrive(piece(0, 50), Instant::ZERO);
         files.written(50);
         files.fail();
         assert_eq!(files.next_piece(LINK), None);
-        assert!(files.arrive(piece(50, 50)).is_some(), "what was on its way is no violation");
+        assert!(files.arrive(piece(50, 50), Instant::ZERO).is_some(), "what was on its way is no violation");
         assert!(!files.written(100));
     }
 

@@ -101,6 +101,14 @@ impl Network {
         }
     }
 
+    /// No host sends more than so many megabits in a second.
+    pub fn limit(&self, megabits: u32) {
+        for (name, _) in &self.firsts {
+            let limit = format!("rate {megabits}mbit burst 64kb latency 200ms");
+            self.run(name, &format!("tc qdisc replace dev eth0 root tbf {limit}"));
+        }
+    }
+
     /// Of the packets from one to another so many in a hundred do not arrive; `what` as in the head
     /// of the program.
     pub fn drop_from_to(&self, from: &str, to: &str, percent: u32, what: &str) {

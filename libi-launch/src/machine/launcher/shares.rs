@@ -8,6 +8,7 @@
 //! | any, and the front end launches | none, until that lacks the resources for more launches |
 //! | any, and more children cannot launch than have launched a host | none |
 //! | any, and this node lacks the resources for more launches | all hosts that wait |
+//! | any, and files take longer than a launch (`fan_out.rs`) | an equal part of the hosts that wait |
 //! | any other | what the late-commit queue says |
 
 use libi_core::ids::{HostIndex, LinkId};
@@ -46,7 +47,10 @@ impl Launcher {
                 self.queue.child_ready_with(launch, terms.now, kept)
             }
             None if self.health.is_out_of_resources() => self.queue.child_ready_with_all(launch, terms.now),
-            None => self.queue.child_ready(launch, terms.now),
+            None => match self.part_to_stage(terms) {
+                Some(count) => self.queue.child_ready_with_last(launch, terms.now, count),
+                None => self.queue.child_ready(launch, terms.now),
+            },
         };
         let share = share.ok()?;
         if !share.hosts.is_empty() && !share.estimate.is_certain() {
@@ -54,6 +58,16 @@ impl Launcher {
         }
         let hosts = laid_out.unwrap_or_else(|| share.hosts.iter().map(|host| (host, 0)).collect());
         Some(self.given(&hosts, &share))
+    }
+
+    /// How many of the waiting hosts a child gets that is up now, where children that lack files are to
+    /// be few: as many as each of the others, and of those that may still be launched.
+    fn part_to_stage(&self, terms: &Terms) -> Option<usize> {
+        let limit = self.window.limit(&self.queue.estimate());
+        let room = self.room_to_stage(limit, terms)?;
+        // The child is one of those in flight.
+        let parts = self.queue.in_flight().max(room).max(1);
+        Some(self.queue.waiting().div_ceil(parts))
     }
 
     /// The hosts of a child with the sizes of their subtrees, if the queue does not decide them.

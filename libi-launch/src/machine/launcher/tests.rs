@@ -43,6 +43,7 @@ struct Leader {
     launcher: Launcher,
     options: LaunchOptions,
     is_launching: bool,
+    staging: Option<StagingLoad>,
     reports: Vec<ChildMessage>,
 }
 
@@ -53,7 +54,7 @@ impl Leader {
         launcher.accept(hosts.map(spec).collect(), launcher.estimate(), false);
         let mut options = LaunchOptions::default();
         options.rules.attempts = ATTEMPTS;
-        Self { launcher, options, is_launching: true, reports: Vec::new() }
+        Self { launcher, options, is_launching: true, staging: None, reports: Vec::new() }
     }
 
     fn act<T>(
@@ -61,14 +62,19 @@ impl Leader {
         now: Instant,
         act: impl FnOnce(&mut Launcher, &Terms, &mut Vec<ChildMessage>) -> T,
     ) -> T {
-        let Self { launcher, options, is_launching, reports } = self;
-        let terms = Terms { now, began: at(0), options, is_launching: *is_launching, front: None };
+        let Self { launcher, options, is_launching, staging, reports } = self;
+        let (is_launching, staging) = (*is_launching, *staging);
+        let terms = Terms { now, began: at(0), options, is_launching, front: None, staging };
         act(launcher, &terms, reports)
     }
 
     fn launch(&mut self, now: Instant) -> Option<Launch> {
+        self.launch_if_fewer_than(1_000, now)
+    }
+
+    fn launch_if_fewer_than(&mut self, most: usize, now: Instant) -> Option<Launch> {
         self.launcher.clear_wake();
-        let launch = self.launcher.next(1_000, now)?;
+        let launch = self.act(now, |launcher, terms, _| launcher.next(most, terms))?;
         self.launcher.begin(launch)?;
         self.launcher.launched(launch.host, true, now);
         Some(launch)
@@ -120,13 +126,38 @@ fn a_host_is_retried_after_a_delay_and_then_given_up() {
 #[test]
 fn no_more_than_the_limit_are_in_flight() {
     let mut leader = Leader::of(1..9);
-    let launched: Vec<_> = (0..10)
-        .map_while(|second| {
-            let launch = leader.launcher.next(3, at(second))?;
-            leader.launcher.begin(launch).map(|_| launch)
-        })
-        .collect();
-    assert_eq!((launched.len(), leader.launcher.in_flight()), (3, 3));
+    let launched = (0..10).map_while(|second| leader.launch_if_fewer_than(3, at(second))).count();
+    assert_eq!((launched, leader.launcher.in_flight()), (3, 3));
+}
+
+#[test]
+fn children_that_lack_files_are_few_and_get_all_hosts() {
+    let mut leader = Leader::of(1..33);
+    let mut load = StagingLoad { children: 0, each: Some(Duration::from_secs(8)) };
+    let mut launched = Vec::new();
+    for second in 0..3 {
+        leader.staging = Some(load);
+        launched.extend(leader.launch(at(second)));
+    }
+    assert_eq!(launched.len(), 2, "no more than two at a time");
+    let mut given = Vec::new();
+    for launch in launched {
+        leader.staging = Some(load);
+        let ready = |launcher: &mut Launcher, terms: &Terms, _: &mut _| {
+            launcher.ready(LinkId(launch.host.0), launch, terms)
+        };
+        given.push(leader.act(at(3), ready).unwrap().specs.len());
+        load.children += 1;
+        leader.staging = Some(load);
+        assert_eq!(leader.launch(at(3)), None);
+    }
+    assert_eq!(given, [15, 15]);
+
+    // Files that take no time leave everything to the window and the queue.
+    let mut leader = Leader::of(1..33);
+    leader.staging = Some(StagingLoad { children: 9, each: Some(Duration::ZERO) });
+    let launched = (0..3).filter_map(|second| leader.launch(at(second))).count();
+    assert_eq!(launched, 3);
 }
 
 #[test]

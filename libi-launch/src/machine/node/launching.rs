@@ -25,10 +25,15 @@ impl Node {
         }
         let most = self.max_in_flight();
         while !self.starts.is_starting()
-            && let Some(launch) = self.launcher.next(most, now)
+            && let Some(launch) = self.next_launch(most, now)
         {
             self.start_host(launch, now, out);
         }
+    }
+
+    fn next_launch(&mut self, most: usize, now: Instant) -> Option<Launch> {
+        let (launcher, terms, _) = self.launcher(now);
+        launcher.next(most, &terms)
     }
 
     /// The most launches in flight under the back-end's limit of children. One launch is always

@@ -22,7 +22,7 @@ impl Node {
             let LinkItem::Frame(header, mut payload) = item else { continue };
             if header.kind() == Kind::Staged {
                 // Nothing secret, and much.
-                if is_readable && self.staged_piece(payload, out).is_none() {
+                if is_readable && self.staged_piece(payload, now, out).is_none() {
                     self.parent_lost(now, out);
                     is_readable = false;
                 }
@@ -135,7 +135,7 @@ impl Node {
         if let Some(own) = leads {
             self.dial(config.parent, own, config.dial, out);
             if self.stages_files() {
-                self.open_stage(out);
+                self.open_stage(now, out);
             } else {
                 self.start_own(now, out);
             }

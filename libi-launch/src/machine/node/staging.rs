@@ -5,6 +5,7 @@ use libi_core::time::Instant;
 use super::{Effect, Identity, LinkId, Node, Notice, Role};
 use crate::failure::{Cause, Failure, Phase};
 use crate::machine::child::Child;
+use crate::machine::launcher::StagingLoad;
 use crate::machine::message::ChildMessage;
 use crate::staging::Staging;
 
@@ -17,20 +18,33 @@ impl Node {
         self.options.agent.is_some() && self.options.stage.as_ref().is_some_and(|files| !files.is_empty())
     }
 
+    /// What is sent to children, where any child may launch any host.
+    pub(super) fn staging_load(&self) -> Option<StagingLoad> {
+        let decides = self.stages_files() && !self.is_front() && !self.options.is_static();
+        let load =
+            || StagingLoad { children: self.staged.missing_children(), each: self.staged.time_for_all() };
+        decides.then(load)
+    }
+
     /// An agent has its config: makes room for the files.
-    pub(super) fn open_stage(&mut self, out: &mut Vec<Effect>) {
+    pub(super) fn open_stage(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let total = self.options.stage.as_ref().map_or(0, Staging::bytes);
-        self.staged.open(total);
+        self.staged.open(total, now);
         out.push(Effect::OpenStage);
     }
 
     /// A piece has arrived from the parent; `None` if it was not due.
-    pub(super) fn staged_piece(&mut self, payload: Vec<u8>, out: &mut Vec<Effect>) -> Option<()> {
+    pub(super) fn staged_piece(
+        &mut self,
+        payload: Vec<u8>,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> Option<()> {
         if self.stage.has_begun_to_end() {
             return Some(());
         }
         let is_failed = self.staged.is_failed();
-        let bytes = self.staged.arrive(payload)?;
+        let bytes = self.staged.arrive(payload, now)?;
         if !is_failed {
             out.push(Effect::WriteStaged(bytes));
         }
