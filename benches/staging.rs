@@ -67,8 +67,11 @@ impl Setting {
         if !done.status.success() {
             eprintln!("{script}: {}", String::from_utf8_lossy(&done.stderr));
         }
-        self.each_host(&format!("rm -f {PLACE}/copy {PLACE}/file"));
-        done.status.success().then_some(took)
+        let size = fs::metadata(&self.file).unwrap().len().to_string();
+        let copied = |host| self.network.run(&format!("h{host}"), &format!("stat -c %s {PLACE}/copy || :"));
+        let is_there = (1..=self.hosts).all(|host| copied(host).trim_end() == size);
+        self.each_host(&format!("rm -f {PLACE}/copy"));
+        (done.status.success() && is_there).then_some(took)
     }
 
     fn each_host(&self, script: &str) {
@@ -81,11 +84,11 @@ impl Setting {
 const PEERS: [(&str, &str); 3] = [
     (
         "clush --copy",
-        "clush -q -f 64 -O ssh_options=\"-F $CONFIG\" -O scp_options=\"-F $CONFIG\" -w h[1-$LAST] \
+        "clush -q -f 64 -O ssh_options=\"-F $CONFIG\" -O scp_options=\"-O -F $CONFIG\" -w h[1-$LAST] \
          --copy $FILE --dest $TO/copy",
     ),
     ("pdcp", "PDSH_SSH_ARGS=\"-F $CONFIG %h\" pdcp -R ssh -f 64 -w h[1-$LAST] $FILE $TO/copy"),
-    ("scp, one by one", "for n in $(seq $LAST); do scp -q -F $CONFIG $FILE h$n:$TO/copy; done"),
+    ("scp, one by one", "for n in $(seq $LAST); do scp -O -q -F $CONFIG $FILE h$n:$TO/copy; done"),
 ];
 
 fn median(mut all: Vec<Duration>) -> Duration {
