@@ -126,8 +126,12 @@ impl StagedFiles {
 
     /// How long all files take to this node at the rate at which they have arrived so far.
     pub(super) fn time_for_all(&self) -> Option<Duration> {
+        if self.total == 0 {
+            return Some(Duration::ZERO);
+        }
         let part = self.arrived as f64 / self.total as f64;
-        (part > 0.0).then(|| self.last_arrival.since(self.opened).div_f64(part))
+        let taken = self.last_arrival.since(self.opened).as_secs_f64();
+        (part > 0.0).then(|| Duration::try_from_secs_f64(taken / part).unwrap_or(Duration::MAX))
     }
 
     /// How many children lack files.
@@ -279,123 +283,4 @@ impl StagedFiles {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LINK: LinkId = LinkId(1);
-
-    fn piece(at: u64, length: u32) -> Vec<u8> {
-        staged_payload(at, length)
-    }
-
-    fn receiving(total: u64) -> StagedFiles {
-        let mut files = StagedFiles::default();
-        files.open(total, Instant::ZERO);
-        files
-    }
-
-    #[test]
-    fn pieces_are_taken_in_order_and_no_others() {
-        let mut files = receiving(100);
-        assert!(files.arrive(piece(0, 60), Instant::ZERO).is_some_and(|bytes| bytes.len() == 60));
-        for wrong in [piece(0, 60), piece(61, 1), piece(60, 41), piece(60, 0), vec![1; 7], piece(u64::MAX, 9)]
-        {
-            assert_eq!(files.arrive(wrong, Instant::ZERO), None);
-        }
-        assert!(!files.written(60) && files.is_open());
-        assert!(files.arrive(piece(60, 40), Instant::ZERO).is_some() && files.written(100));
-        assert!(files.is_complete());
-        assert_eq!(files.arrive(piece(100, 1), Instant::ZERO), None);
-        assert_eq!(StagedFiles::default().arrive(piece(0, 1), Instant::ZERO), None, "no files are due");
-        let long = vec![0; PLACE + PIECE as usize + 1];
-        assert_eq!(receiving(1 << 30).arrive(long, Instant::ZERO), None);
-    }
-
-    #[test]
-    fn empty_files_are_complete_when_they_exist() {
-        let mut files = receiving(0);
-        assert!(files.is_open() && files.written(0) && files.is_complete());
-        files.serve(LINK);
-        assert_eq!((files.next_piece(LINK), files.owes(LINK), files.missing(LINK)), (None, true, None));
-    }
-
-    #[test]
-    fn a_child_gets_what_is_written_within_its_window() {
-        let mut files = receiving(10 * WINDOW);
-        files.serve(LINK);
-        assert_eq!(files.next_piece(LINK), None);
-        assert!(!files.owes(LINK), "it waits for this node");
-        assert!(files.arrive(piece(0, 10), Instant::ZERO).is_some());
-        assert_eq!(files.next_piece(LINK), None, "it has arrived, and is not written");
-        files.written(10);
-        assert_eq!(files.next_piece(LINK), Some((0, 10)));
-        assert!(files.owes(LINK));
-        let mut files = StagedFiles::of_front_end(10 * WINDOW);
-        files.serve(LINK);
-        let mut sent = 0;
-        while let Some((at, length)) = files.next_piece(LINK) {
-            assert_eq!(at, sent);
-            sent += u64::from(length);
-        }
-        assert_eq!(sent, WINDOW);
-        assert!(files.confirm(LINK, PIECE) && files.next_piece(LINK) == Some((WINDOW, PIECE as u32)));
-        assert!(!files.confirm(LINK, 0) && !files.confirm(LINK, sent + PIECE + 1), "neither can be");
-        assert!(!files.confirm(LinkId(2), 0));
-    }
-
-    #[test]
-    fn many_children_share_a_budget() {
-        let mut files = StagedFiles::of_front_end(10 * WINDOW);
-        let links: Vec<_> = (0..1_000).map(LinkId).collect();
-        links.iter().for_each(|link| files.serve(*link));
-        assert!((1_000 * PIECE..=BUDGET + 1_000 * PIECE).contains(&all_due(&mut files, &links)));
-
-        // The first to come have more than their share when the last one comes.
-        let mut files = StagedFiles::of_front_end(10 * WINDOW);
-        let mut sent = 0;
-        for link in &links {
-            files.serve(*link);
-            sent += all_due(&mut files, &[*link]);
-        }
-        assert!((BUDGET..=BUDGET + 1_000 * PIECE).contains(&sent), "{sent}");
-        // Who has confirmed all makes room for others, and so do those that are gone.
-        assert_eq!(all_due(&mut files, &links), 0);
-        assert!(files.confirm(links[0], WINDOW) && all_due(&mut files, &links) > 0);
-        links[..999].iter().for_each(|link| files.forget(*link));
-        assert!(files.confirm(links[999], PIECE) && all_due(&mut files, &links) == WINDOW);
-    }
-
-    fn all_due(files: &mut StagedFiles, links: &[LinkId]) -> u64 {
-        let mut sent = 0;
-        for link in links {
-            while let Some((_, length)) = files.next_piece(*link) {
-                sent += u64::from(length);
-            }
-        }
-        sent
-    }
-
-    #[test]
-    fn a_node_that_failed_passes_nothing_on() {
-        let mut files = receiving(100);
-        files.serve(LINK);
-        files.arrive(piece(0, 50), Instant::ZERO);
-        files.written(50);
-        files.fail();
-        assert_eq!(files.next_piece(LINK), None);
-        assert!(files.arrive(piece(50, 50), Instant::ZERO).is_some(), "what was on its way is no violation");
-        assert!(!files.written(100));
-    }
-
-    #[test]
-    fn progress_counts_what_children_confirm_also_those_that_are_gone() {
-        let mut files = StagedFiles::of_front_end(100);
-        files.serve(LINK);
-        assert_eq!((files.next_piece(LINK), files.progress()), (Some((0, 100)), (0, 100)));
-        files.confirm(LINK, 40);
-        files.forget(LINK);
-        files.serve(LinkId(2));
-        assert_eq!(files.progress(), (40, 140));
-        assert_eq!(files.served(), [LinkId(2)]);
-    }
-}
+mod tests;
