@@ -246,11 +246,6 @@ impl StartTable {
         step
     }
 
-    /// Whether there is a starter, which tells how programs end.
-    pub(super) fn has_starter(&self, id: StartId) -> bool {
-        self.bulk.get(&id).is_some_and(|start| start.starter.is_some())
-    }
-
     /// Whether the starter runs, and was not asked to end.
     pub(super) fn is_running(&self, id: StartId) -> bool {
         let starter = self.bulk.get(&id).and_then(|start| start.starter.as_ref());

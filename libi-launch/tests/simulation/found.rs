@@ -88,9 +88,10 @@ const FOUND_WITH_FEW_HOSTS: [u64; 5] = [7_002_162, 7_002_322, 8_002_687, 195_473
 /// The seventh has a start that is cancelled while others are divided; in the eighth the launch is given
 /// up for a host, and one that was ended because of it was given up for another reason.
 ///
-/// In the ninth, members that are ended with their killed starter made their hosts fail for good; in the
-/// last, a host that was ended because of another failed when all its evidence had arrived.
-const FOUND_WITH_SRUN: [u64; 10] = [
+/// In the ninth, members that are ended with their killed starter made their hosts fail for good, and in
+/// the last such a member of a host below a relay; in the tenth, a host that was ended because of another
+/// failed when all its evidence had arrived.
+const FOUND_WITH_SRUN: [u64; 11] = [
     81,
     201,
     1_093,
@@ -101,6 +102,7 @@ const FOUND_WITH_SRUN: [u64; 10] = [
     78_017_900,
     77_002_239,
     79_016_463,
+    77_001_920,
 ];
 
 /// Seeds that have found defects since leaders are redirected to relays: a host that was sent to a

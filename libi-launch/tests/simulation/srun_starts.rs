@@ -341,8 +341,12 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
         if spared && is_sound && !cut_short && in_time && !replaced.contains(&host) {
             return Err(format!("{host} is sound, but given up: {failure:?}"));
         }
-        // Programs that are ended with their starter are launched again.
-        let is_left = record.left_by_killed.iter().any(|(place, _)| *place == MemberRole::Leader(host));
+        // Programs that are ended with their starter are launched again, unless the session is up when
+        // that is heard.
+        let was_up = |killed: Instant| up.is_some_and(|up| up < killed + scenario.latency * 2);
+        let mut left =
+            record.left_by_killed.iter().filter(|((place, _), _)| *place == MemberRole::Leader(host));
+        let is_left = left.any(|(_, killed)| !was_up(*killed));
         let is_ended = failure.cause == Cause::Exited(Exit::Signal(15)) && failure.phase < Phase::Joined;
         if is_left && is_ended && in_time && record.cancelled.is_empty() {
             return Err(format!("{host} was ended with its starter, but given up: {failure:?}"));

@@ -13,15 +13,9 @@ impl Node {
     pub(super) fn child_closed(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(link) else { return };
         child.close();
-        if child.is_of_bulk_start() {
-            let is_told = match self.role.is_front() {
-                true => self.starts.has_starter(child.start()),
-                // The front end hears of its exit.
-                false => !child.is_up(),
-            };
-            if !is_told {
-                child.forgo_exit();
-            }
+        if !self.role.is_front() && child.is_of_bulk_start() && child.is_up() {
+            // The front end hears of its exit.
+            child.forgo_exit();
         }
         let is_plain = child.is_running();
         let cause = self.or_heartbeat_lost(link, Cause::Closed, now);

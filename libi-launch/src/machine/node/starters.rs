@@ -239,7 +239,8 @@ impl Node {
             self.revoked(start, why, out);
         }
         if matches!(exit, Exit::Signal(_)) {
-            self.starts.starter_killed(start, now + self.options.rules.kill_grace);
+            // A relay tells of a host when that has had its time to end.
+            self.starts.starter_killed(start, now + self.options.rules.kill_grace * 2);
         }
         let refused = self.starts.why_refused(start);
         self.starts.starter_gone(start);

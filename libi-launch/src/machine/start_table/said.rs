@@ -11,7 +11,7 @@
 //! | | neither in time | the programs were ended from outside: no start can succeed |
 //! | | | that it will end all was said before or after: that is quoted as well |
 //! | no start can succeed | a host cannot be started | that is the reason instead |
-//! | nothing | the starter is killed | that is the reason, until `kill_grace` after what it has left is ended |
+//! | nothing | the starter is killed | that is the reason, until twice `kill_grace` after its end is told |
 //!
 //! While a starter may say why, programs that are killed wait for it, and no other start begins. A
 //! program that is asked or forced to end before anything was said waits for `kill_grace`.

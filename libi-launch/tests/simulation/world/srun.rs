@@ -64,8 +64,8 @@ pub(crate) struct SrunRecord {
     pub(crate) ended_with_others: BTreeSet<(MemberRole, Attempt)>,
     /// Those among the last whose end is not told.
     pub(crate) untold: BTreeSet<(MemberRole, Attempt)>,
-    /// The hosts whose programs are ended because their starter was killed.
-    pub(crate) left_by_killed: BTreeSet<(MemberRole, Attempt)>,
+    /// The hosts whose programs are ended because their starter was killed, and when it was.
+    pub(crate) left_by_killed: BTreeMap<(MemberRole, Attempt), Instant>,
     /// The starts of hosts that an earlier start with the same attempts was to bring up.
     pub(crate) parts: u32,
     /// The starts that were cancelled.
@@ -275,9 +275,10 @@ impl Cluster {
         (starter.killed, starter.ends_all) = (true, true);
         let open: Vec<LinkId> = starter.open.iter().copied().collect();
         let hosts = open.iter().filter_map(|link| starter.hosts.get(link));
-        let hosts = hosts.map(|spec| (MemberRole::Leader(spec.host), spec.attempt));
+        let now = agenda.now();
+        let hosts = hosts.map(|spec| ((MemberRole::Leader(spec.host), spec.attempt), now));
         self.bulk.srun.left_by_killed.extend(hosts);
-        self.last_fault = agenda.now();
+        self.last_fault = now;
         let plan = |after, event, agenda: &mut Agenda<Self>| {
             let event = Happening::Bulk(BulkEvent::Srun(start, event));
             agenda.plan(agenda.now() + Duration::from_millis(after), event);
