@@ -89,9 +89,10 @@ const FOUND_WITH_FEW_HOSTS: [u64; 5] = [7_002_162, 7_002_322, 8_002_687, 195_473
 /// up for a host, and one that was ended because of it was given up for another reason.
 ///
 /// In the ninth, members that are ended with their killed starter made their hosts fail for good, and in
-/// the last such a member of a host below a relay; in the tenth, a host that was ended because of another
-/// failed when all its evidence had arrived.
-const FOUND_WITH_SRUN: [u64; 11] = [
+/// the eleventh such a member of a host below a relay; in the tenth, a host that was ended because of another
+/// failed when all its evidence had arrived. In the last, in the checks, a program ends by itself after
+/// its starter was killed.
+const FOUND_WITH_SRUN: [u64; 12] = [
     81,
     201,
     1_093,
@@ -103,6 +104,7 @@ const FOUND_WITH_SRUN: [u64; 11] = [
     77_002_239,
     79_016_463,
     77_001_920,
+    738_129_387_988,
 ];
 
 /// Seeds that have found defects since leaders are redirected to relays: a host that was sent to a

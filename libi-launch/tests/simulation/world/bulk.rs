@@ -369,21 +369,26 @@ impl Cluster {
     }
 
     pub(super) fn starter_ends(&mut self, start: StartId, exit: Exit, agenda: &mut Agenda<Self>) {
-        let Some(starter) = self.bulk.starters.get(&start).filter(|starter| starter.running) else { return };
-        // Hosts whose links have not arrived by now fail with the starter, if nothing else is known
-        // of them.
-        let unarrived =
-            starter.open.iter().filter(|link| matches!(self.processes[0].children.get(link), Some(None)));
-        let places = unarrived.filter_map(|link| starter.hosts.get(link));
-        let places: Vec<_> = places.map(|spec| (MemberRole::Leader(spec.host), spec.attempt)).collect();
-        for place in places {
-            self.bulk.unarrived.insert(place);
+        if !self.bulk.starters.get(&start).is_some_and(|starter| starter.running) {
+            return;
         }
+        self.note_unarrived(start);
         self.srun_ended(start, agenda.now());
         self.starter_says(start, Event::StarterExited(start, exit), agenda);
         if let Some(starter) = self.bulk.starters.get_mut(&start) {
             starter.running = false;
         }
+    }
+
+    /// Hosts whose links have not arrived when the starter ends, or is killed, fail with it, if nothing
+    /// else is known of them.
+    pub(super) fn note_unarrived(&mut self, start: StartId) {
+        let Some(starter) = self.bulk.starters.get(&start) else { return };
+        let unarrived =
+            starter.open.iter().filter(|link| matches!(self.processes[0].children.get(link), Some(None)));
+        let places = unarrived.filter_map(|link| starter.hosts.get(link));
+        let places: Vec<_> = places.map(|spec| (MemberRole::Leader(spec.host), spec.attempt)).collect();
+        self.bulk.unarrived.extend(places);
     }
 
     pub(super) fn end_starter(&mut self, start: StartId, signal: i32, agenda: &mut Agenda<Self>) {

@@ -182,9 +182,6 @@ impl Cluster {
                 self.end(id, Exit::Signal(15), agenda);
             }
             None => {
-                if self.bulk.starters.get(&start).is_some_and(|starter| starter.killed) {
-                    self.bulk.unarrived.insert((MemberRole::Leader(spec.host), spec.attempt));
-                }
                 let ended = Event::HostEnded(start, spec.name, Exit::Signal(15));
                 self.starter_says(start, ended, agenda);
             }

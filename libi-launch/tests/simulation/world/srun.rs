@@ -273,6 +273,9 @@ impl Cluster {
             return self.starter_ends(start, Exit::Signal(9), agenda);
         }
         (starter.killed, starter.ends_all) = (true, true);
+        // The ends of programs that have not arrived are not told any more.
+        self.note_unarrived(start);
+        let Some(starter) = self.bulk.starters.get(&start) else { return };
         let open: Vec<LinkId> = starter.open.iter().copied().collect();
         let hosts = open.iter().filter_map(|link| starter.hosts.get(link));
         let now = agenda.now();
