@@ -6,8 +6,8 @@
 //! once, so that other load affects all alike. Peers that are not installed are left out; Debian has
 //! them as `pdsh`, `clustershell`, `mpich`, `openmpi-bin` and `taktuk`. Each may have 64 launches in
 //! progress, unless it decides that itself. The daemons of Open MPI share files where they are on one
-//! machine, and fail from 64 hosts on: it has the rows with 16. If `LIBI_BENCH_SVG` names a file, the rows with one process on each host
-//! are drawn there, at the cost of a usual login.
+//! machine, and fail from 64 hosts on: it has the rows with 16. If `LIBI_BENCH_SVG` names a file, the
+//! rows with one process on each host are drawn there, at the cost of a usual login.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
 use std::path::{Path, PathBuf};

@@ -141,7 +141,7 @@ impl Cluster {
         }
         if rng.chance(trouble.killed) {
             let after = after + Duration::from_millis(rng.below(2_000));
-            // What it has started lives on where only the program that is the starter knows of it.
+            // Nothing ends what it has started, or libi cancels its job.
             let event = match rng.chance(0.5) {
                 true => BulkEvent::Exits(start, Exit::Signal(15)),
                 false => BulkEvent::Srun(start, SrunEvent::IsKilled),
