@@ -1,6 +1,6 @@
 //! Measures how long a file takes to all hosts of a slow network, beside programs that copy it.
 //!
-//! `LIBI_LABS=1 cargo bench --bench staging [HOSTS] [MIB] [MBIT] [ROUNDS]` sets up hosts with network
+//! `LIBI_LABS=1 cargo bench --bench staging -- [HOSTS] [MIB] [MBIT] [ROUNDS]` sets up hosts with network
 //! namespaces of their own (as root, with openssh-server, nftables and iproute2; see
 //! `libi-testkit/labs/netns`), none of which sends more than so many megabits in a second (100 unless
 //! given). It stages one file (100 MiB of random bytes unless given) to all hosts (32) by libi in
@@ -8,7 +8,7 @@
 //! installed, or fails, has no time. Each round does all of it once (1 round unless given). The output
 //! is the median over rounds, and its ratio to the time that libi takes for one host alone. What is
 //! sent from one place to all hosts takes as many times as long as there are hosts: nearly 5 minutes
-//! for each such program in the usual sizes, and for the flat tree. `LIBI_BENCH_PEERS=0` leaves these out.
+//! for each such program in the usual sizes. `LIBI_BENCH_PEERS=0` leaves these out.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
 use std::fs;
@@ -122,7 +122,7 @@ fn main() {
     };
     for _ in 0..rounds {
         add("libi, one host", Some(setting.stage(1, "late")));
-        for tree in TREES.into_iter().filter(|tree| with_peers || *tree != "flat") {
+        for tree in TREES {
             add(&format!("libi, {tree}"), Some(setting.stage(hosts, tree)));
         }
         for (name, script) in PEERS.into_iter().filter(|_| with_peers) {

@@ -1,8 +1,8 @@
 //! Staging: files of the user that every host gets before its programs are started.
 //!
-//! A [`Staging`] lists the files. Their bytes, one file after the other, travel down the tree in
-//! pieces: each agent writes a piece and passes it on at once (see the head of
-//! `machine/staging.rs`). On a host they are in one private directory (`directory.rs`), and are
+//! A [`Staging`] lists the files. Their bytes, one file after the other, travel down the tree or, if
+//! they are many, from host to host, in pieces: each agent writes a piece and passes it on at once
+//! (see the heads of `machine/staging.rs` and `machine/sources.rs`). On a host they are in one private directory (`directory.rs`), and are
 //! checked against the hashes of the list before anything runs. What programs get to know of them
 //! is decided here.
 //!

@@ -1,5 +1,5 @@
-//! Connects a member directly to its parent: tries all addresses at once, and takes the first that
-//! authenticates itself.
+//! Connects a member directly to its parent, or to its source of staged files: tries all addresses at
+//! once, and takes the first that authenticates itself.
 //!
 //! An address that accepts a connection and closes it without an answer is tried again: the
 //! listener may have had too many peers. See `direct_listener.rs` for the other side.
@@ -36,6 +36,7 @@ const DIAL_AGAIN_MOST: Duration = Duration::from_secs(6);
 
 /// See the [module](self).
 pub(super) struct DirectConnector {
+    link: LinkId,
     key: LinkKey,
     attempts: BTreeMap<u32, ConnectAttempt>,
     last: u32,
@@ -56,8 +57,9 @@ struct ConnectAttempt {
 }
 
 impl DirectConnector {
-    /// Starts an attempt for each address.
+    /// Starts an attempt for each address, to open a connection for this link.
     pub(super) fn start(
+        link: LinkId,
         addresses: &[SocketAddr],
         key: LinkKey,
         timeout: Duration,
@@ -66,7 +68,8 @@ impl DirectConnector {
     ) -> Self {
         let retries =
             addresses.iter().take(MAX_ADDRESSES).map(|address| (now, *address, DIAL_AGAIN)).collect();
-        let mut connector = Self { key, attempts: BTreeMap::new(), last: 0, retries, until: now + timeout };
+        let mut connector =
+            Self { link, key, attempts: BTreeMap::new(), last: 0, retries, until: now + timeout };
         connector.retry_due(now, at);
         connector
     }
@@ -100,7 +103,7 @@ impl DirectConnector {
             let stream = Stream::ours(OwnedFd::from(stream), true);
             let interest = Interest::READABLE | Interest::WRITABLE;
             self.last += 1;
-            let at = (id, LinkId::PARENT, FdRole::Connecting(self.last));
+            let at = (id, self.link, FdRole::Connecting(self.last));
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
             let (state, opening) = AwaitReply::begin(&self.key, entropy);
             let again = Some(now + limit + limit.mul_f64(random() / 2.0));

@@ -62,6 +62,8 @@ pub(super) enum Admission {
     Link(LinkId),
     /// The rendezvous of this start, for each of its hosts.
     Start(StartId),
+    /// The staged files that this host has, for each host of the session.
+    Files,
 }
 
 struct PendingPeer {

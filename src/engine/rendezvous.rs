@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant as Time};
 
 use libi_core::time::Instant;
-use libi_launch::machine::{Claim, StartTicket, is_refusal, read_redirection};
+use libi_launch::machine::{Claim, LinkId, StartTicket, is_refusal, read_redirection};
 use mio::{Events, Poll};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -122,7 +122,8 @@ fn connect(
     let now = || Instant::from_nanos(origin.elapsed().as_nanos() as u64);
     let (id, timeout) = (NodeId(0), deadline.saturating_duration_since(origin));
     let place = (poll.registry(), &mut targets, id);
-    let mut connector = DirectConnector::start(addresses, ticket.key(), timeout, now(), place);
+    let mut connector =
+        DirectConnector::start(LinkId::PARENT, addresses, ticket.key(), timeout, now(), place);
     let mut reached = None;
     while reached.is_none() && !connector.has_failed(now()) {
         match poll.poll(&mut events, Some(connector.deadline().since(now()))) {

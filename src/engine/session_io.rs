@@ -73,8 +73,8 @@ pub(crate) struct SessionIo {
     input: Option<Input>,
     /// Accepts direct connections of children, once the node has asked for it.
     listener: Option<DirectListener>,
-    /// A member's attempts to connect to its parent directly.
-    connector: Option<DirectConnector>,
+    /// Attempts to open the connection of a link: to the parent, or to a source of staged files.
+    connectors: BTreeMap<LinkId, DirectConnector>,
     /// The environment of the processes it starts.
     environment: Environment,
     /// The program that this process has divided from, until it is the first member of its host.
@@ -114,7 +114,7 @@ impl SessionIo {
             unsent: BTreeSet::new(),
             input: None,
             listener: None,
-            connector: None,
+            connectors: BTreeMap::new(),
             environment,
             own_program: OwnProgramSlot::default(),
             here: HostList::new(),
@@ -212,7 +212,7 @@ impl SessionIo {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let lines = self.line_deadlines.first().map(|due| due.0);
         let guests = self.listener.as_ref().and_then(DirectListener::deadline);
-        let connector = self.connector.as_ref().map(DirectConnector::deadline);
+        let connector = self.connectors.values().map(DirectConnector::deadline).min();
         let shells = self.shell_deadlines.first().map(|due| due.0);
         let arriving =
             self.arriving.values().map(|peer| peer.until).filter(|at| *at < Instant::FAR_FUTURE).min();
@@ -255,7 +255,7 @@ impl SessionIo {
                 false
             }
             FdRole::Connecting(number) => {
-                self.on_connect_ready(number, turn);
+                self.on_connect_ready(link, number, turn);
                 false
             }
             FdRole::Starter(start, part) => self.on_starter_ready(start, part, token, turn),
@@ -348,7 +348,7 @@ impl SessionIo {
         if let Some(mut listener) = self.listener.take() {
             listener.close(registry, targets);
         }
-        if let Some(mut connector) = self.connector.take() {
+        for mut connector in std::mem::take(&mut self.connectors).into_values() {
             connector.close(registry, targets);
         }
         for starter in self.starters.values_mut() {

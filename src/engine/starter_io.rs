@@ -6,7 +6,7 @@
 //! | state | left when | then |
 //! |---|---|---|
 //! | the starter runs | it exits | its end is told |
-//! | | a signal ends it, and something may be left | the [cleanup](BulkMethod::cleanup_spec) runs |
+//! | | a signal ends it, and something may be left | the [cleanup](libi_launch::backend::BulkMethod::cleanup_spec) runs |
 //! | the cleanup runs | it exits, or cannot be started | the end of the starter is told |
 //! | | its time is over | it is killed |
 //!
@@ -51,7 +51,7 @@ pub(super) struct StarterIo {
     /// The names of its hosts, in the order in which it was given them.
     hosts: Vec<String>,
     process: Option<Registered<Child>>,
-    /// Its group has a process that is to outlive it: see [`BulkMethod::has_cleanup_process`].
+    /// Its group has a process that is to outlive it: see `BulkMethod::has_cleanup_process`.
     has_cleanup: bool,
     next: AfterEnd,
     /// Its standard input, until the ticket is written.

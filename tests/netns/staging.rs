@@ -113,6 +113,41 @@ fn executables_and_private_libraries_reach_hosts_that_share_no_files() {
     hosts.iter().for_each(|host| assert_eq!(staged(&network, host), "", "{host}"));
 }
 
+/// How many bytes a host has sent since it exists.
+fn sent_by(network: &Network, host: &str) -> u64 {
+    let count =
+        "sed 's/:/ /' /proc/net/dev | awk 'NR > 2 && $1 != \"lo\" { sent += $10 } END { print sent }'";
+    let counted = network.run(host, count);
+    counted.trim().parse().unwrap_or_else(|_| panic!("{host} has sent {counted:?}"))
+}
+
+#[test]
+fn a_long_file_leaves_each_host_once_whatever_the_tree() {
+    const LENGTH: u64 = 20_000_000;
+    let Some(network) = Network::of(6) else { return };
+    let hosts = ["h1", "h2", "h3", "h4", "h5", "h6"];
+    hosts.iter().for_each(|host| with_private_mounts(&network, host, "400m"));
+    let scratch = Scratch::new("long");
+    let data = scratch.0.join("data");
+    fs::File::create(&data).unwrap().set_len(LENGTH).unwrap();
+    let agent = installed_agent(&network);
+    for tree in ["flat", "late"] {
+        let before = hosts.map(|host| sent_by(&network, host));
+        let staging = Staging::new().file(&data).unwrap();
+        let options = with_files(&network, agent.clone(), staging).strategy(tree.parse().unwrap());
+        let front = FrontEnd::new().unwrap();
+        let sizes = Distribution::new("sh").args(["-c", "wc -c <$LIBI_STAGE/data"]).hosts("h[1-6]");
+        let session = launch_with(&front, &[sizes], &options);
+        let heard = Heard::all(&front);
+        (0..session.size()).for_each(|rank| assert_eq!(heard.out(rank), format!("{LENGTH}\n")));
+        drop((session, front));
+        let sent: [u64; 6] = std::array::from_fn(|host| sent_by(&network, hosts[host]) - before[host]);
+        let copies = sent.map(|bytes| bytes / LENGTH);
+        assert_eq!(copies.iter().sum::<u64>(), 5, "{tree}: {sent:?}");
+        assert!(copies.iter().all(|count| *count <= 1), "{tree}: {sent:?}");
+    }
+}
+
 #[test]
 fn a_full_disk_costs_its_host_and_is_the_cause() {
     let Some(network) = Network::of(3) else { return };

@@ -174,6 +174,12 @@ impl Secret {
         prologue[..4].copy_from_slice(&start.0.to_le_bytes());
         Self::from_ticket(&keyed_hash(self, b"libi run", &prologue))
     }
+
+    /// The secret with which hosts of the session that has this secret get files from each other.
+    #[must_use]
+    pub fn of_files(&self) -> Self {
+        Self::from_ticket(&keyed_hash(self, b"libifile", &[0; Terms::PROLOGUE_LEN]))
+    }
 }
 
 impl ZeroizeOnDrop for LinkKey {}

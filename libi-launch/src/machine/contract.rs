@@ -90,6 +90,12 @@ pub enum Event {
     Arrived(StartId, ArrivalId, Claim),
     /// A connection at the rendezvous has ended before the node has answered.
     Left(ArrivalId),
+    /// A host has connected to get staged files from here. The node answers with [`Effect::Await`] and
+    /// [`Effect::Admit`], or with [`Effect::Refuse`].
+    FilesWanted(ArrivalId),
+    /// The connection that [`Effect::ConnectSource`] asked for is open and authenticated, and is this
+    /// link. If none can be opened, the link is [closed](Event::Closed).
+    SourceConnected(LinkId),
     /// Bytes have arrived on a link, and these items were found in them. Data of the session on a
     /// link of the tree go to the communication half instead; if nothing else has arrived, there
     /// are no items, and the event shows that the peer is alive. The driver delivers items one at a
@@ -192,6 +198,11 @@ pub enum Effect {
     SendStaged(LinkId, u64, u32),
     /// Remove the directory of the staged files.
     RemoveStaged,
+    /// Accept connections of hosts that prove knowledge of this key, and report each with
+    /// [`Event::FilesWanted`].
+    AcceptFileLinks(LinkKey),
+    /// Open a connection for this link to one of these addresses, and prove knowledge of the key.
+    ConnectSource(LinkId, Vec<SocketAddr>, LinkKey),
     /// A program that was started as a plain one has joined: data of the session that wait for its
     /// link are sent, and those that arrive on it are passed to the communication half.
     Carry(LinkId),

@@ -65,6 +65,11 @@ impl CarriedSecret {
     pub(super) fn of_start(&self, start: StartId) -> Self {
         Self(self.0.of_start(start))
     }
+
+    /// The secret with which hosts get files from each other.
+    pub(super) fn of_files(&self) -> Self {
+        Self(self.0.of_files())
+    }
 }
 
 /// Whether children can connect directly, as far as is known.
@@ -118,6 +123,8 @@ pub(super) enum Dial {
 pub(super) struct DirectLinks {
     /// The session's secret, while it is needed.
     secret: Option<CarriedSecret>,
+    /// The secret with which hosts get files from each other, while it is needed.
+    files_secret: Option<CarriedSecret>,
     listening: Listening,
     reach: Reach,
     /// The state of a member's own link.
@@ -136,9 +143,18 @@ impl DirectLinks {
         self.secret.as_ref()
     }
 
-    /// Forgets the secret, when no host is launched any more.
+    pub(super) fn set_files_secret(&mut self, secret: Option<CarriedSecret>) {
+        self.files_secret = secret;
+    }
+
+    /// The secret with which hosts get files from each other, if they do, while it is needed.
+    pub(super) fn files_secret(&self) -> Option<&CarriedSecret> {
+        self.files_secret.as_ref()
+    }
+
+    /// Forgets the secrets, when no host is launched any more.
     pub(super) fn forget_secret(&mut self) {
-        self.secret = None;
+        (self.secret, self.files_secret) = (None, None);
     }
 
     /// Children may connect directly, or arrive at the rendezvous: returns whether to listen for
@@ -151,8 +167,8 @@ impl DirectLinks {
         begins
     }
 
-    /// Others of the same start arrive here: returns whether to listen for them now.
-    pub(super) fn listen_as_relay(&mut self) -> bool {
+    /// Others arrive here that need no secret of the session: returns whether to listen for them now.
+    pub(super) fn listen_for_others(&mut self) -> bool {
         let begins = self.listening == Listening::No;
         if begins {
             self.listening = Listening::Asked;
@@ -162,6 +178,19 @@ impl DirectLinks {
 
     pub(super) fn set_addresses(&mut self, addresses: Vec<SocketAddr>) {
         self.listening = Listening::At(addresses);
+    }
+
+    /// The addresses at which this node accepts connections, once they are known.
+    pub(super) fn addresses(&self) -> Option<&[SocketAddr]> {
+        match &self.listening {
+            Listening::At(addresses) => Some(addresses),
+            Listening::No | Listening::Asked => None,
+        }
+    }
+
+    /// Whether a child has connected directly.
+    pub(super) fn children_can_connect(&self) -> bool {
+        self.reach == Reach::Works
     }
 
     /// The secret, and the addresses at which links can arrive.

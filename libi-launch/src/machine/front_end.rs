@@ -21,15 +21,17 @@ mod launchers;
 mod live_members;
 mod reports;
 mod settle_timer;
+mod source_order;
 mod spares;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use libi_core::cost::Cost;
 use libi_core::ids::HostIndex;
-use libi_core::plan::late::Attempt;
+use libi_core::plan::late::{Attempt, Launch};
 use libi_core::plan::{Shape, Strategy};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
@@ -41,6 +43,7 @@ use self::late_losses::LateLosses;
 use self::launchers::Launchers;
 use self::live_members::LiveMembers;
 use self::settle_timer::SettleTimer;
+use self::source_order::SourceOrder;
 use self::spares::Spares;
 use super::contract::LaunchPlan;
 use super::host_table::{HostState, HostTable, LaunchDecision, Replacement};
@@ -48,6 +51,7 @@ use super::message::{ChildMessage, HostSpec, Rules, Spare};
 use super::session_stage::SessionStage;
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, LaunchTiming, Phase};
+use crate::staging::Staging;
 
 /// What the front end's node does next.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,6 +100,8 @@ pub(super) struct FrontEndState {
     spares: Spares,
     late_losses: LateLosses,
     launchers: Launchers,
+    /// Which host gets staged files from which.
+    source_order: SourceOrder,
 }
 
 impl FrontEndState {
@@ -125,6 +131,10 @@ impl FrontEndState {
             spares: Spares::new(plan.options.spares.iter().map(Spare::from)),
             late_losses: LateLosses::default(),
             launchers: Launchers::new(is_bulk),
+            source_order: SourceOrder::new(
+                plan.hosts.len(),
+                plan.options.stage.as_ref().map_or(0, Staging::bytes),
+            ),
         }
     }
 
@@ -145,6 +155,11 @@ impl FrontEndState {
             }
             _ => {}
         }
+    }
+
+    /// A host asks for a source of staged files; returns the addresses of that, none for its parent.
+    pub(super) fn place_source(&mut self, launch: Launch, addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+        self.source_order.place(launch, addresses)
     }
 
     /// How long the launch has waited for resources.

@@ -91,6 +91,8 @@ impl HostTable {
             | ChildMessage::HoldsOutput(_)
             | ChildMessage::CommandEnded(..)
             | ChildMessage::Staged(_)
+            | ChildMessage::WantsSource(..)
+            | ChildMessage::FilesFrom(_)
             | ChildMessage::InputTaken(_) => {
                 return false;
             }

@@ -45,6 +45,9 @@ pub enum ParentMessage {
     Run(Box<CommandSpec>),
     /// A signal for processes of a command at and below the receiver.
     SignalCommand(CommandSignal),
+    /// To a host that has asked for a source: where it gets the staged files; from its parent if there
+    /// are no addresses.
+    Source(HostIndex, Attempt, Vec<SocketAddr>),
 }
 
 /// Messages from the front end to a relay.
@@ -128,8 +131,13 @@ pub enum ChildMessage {
     /// To the front end: the process of a command with this number has ended, after it has printed as
     /// many bytes.
     CommandEnded(Rank, CommandEnd, u64),
-    /// Not forwarded: the sender has written this many bytes of the staged files.
+    /// To the parent, and to the source: the sender has written this many bytes of the staged files.
     Staged(u64),
+    /// To the front end: a host asks for a source of the staged files. Carries the addresses at which
+    /// others can get them from it, if there are any.
+    WantsSource(HostIndex, Attempt, Vec<SocketAddr>),
+    /// Not forwarded: the sender gets the staged files from its parent, from this place on.
+    FilesFrom(u64),
     /// The engine of a host runs in the program of its first member, although it should run apart.
     InProgram(HostIndex),
 }
@@ -153,6 +161,9 @@ pub struct SessionConfig {
     pub input: StandardInput,
     /// The session's secret, for nodes that have direct links.
     pub secret: Option<CarriedSecret>,
+    /// The secret with which hosts get staged files from each other; `None` if each gets them from its
+    /// parent.
+    pub files_secret: Option<CarriedSecret>,
     /// The addresses at which the child can reach its parent directly.
     pub dial: Vec<SocketAddr>,
     /// The host of the parent; `None` if the parent is the front end.

@@ -73,6 +73,7 @@
 //! | `output_merge.rs` | which equal output of several members is passed on as one |
 //! | `commands.rs` | which commands run in the session, and how their processes end |
 //! | `staging.rs` | which staged files this host has, and what its children get of them |
+//! | `sources.rs` | which node sends them to this host, and which other hosts get them from it |
 //! | `attachment.rs` | whether this member lives and ends with the session |
 //! | `front_end.rs`, `host_table.rs` | the front end: whether the session goes up, waits or fails |
 //!
@@ -113,6 +114,8 @@
 //! | `Detach` | attachment | `Detached` is reported |
 //! | `ProgramsFound` | programs | the host of an agent may join, or fails |
 //! | `Staged` | staging | confirmed and passed on; the programs are sought, or the host fails |
+//! | `FilesWanted` | sources | the host is sent files from here, or refused |
+//! | `SourceConnected` | sources | files arrive from there |
 //! | `Listening` | direct links | bulk starts may begin; later children are offered a direct link |
 //! | | relays | a relay reports its addresses |
 //! | `DirectAccepted`, `DirectConnected` | direct links | the link moves, or stays |
@@ -136,6 +139,7 @@
 //! | `Relay`: what the starter tells | child | as the events of these names |
 //! | `Run`, `SignalCommand` | commands | passed on; at an agent that is chosen, carried out |
 //! | `Goodbye` | direct links | receives and sends directly |
+//! | `Source` | sources | passed on; the host it is for connects to its source |
 //! | bytes of staged files | staging | they are written |
 //!
 //! | message from a child | part | what follows |
@@ -153,6 +157,8 @@
 //! | `Dropped` | relays, launcher | the host is launched again, or given up |
 //! | `CommandEnded` | commands | passed on; at the front end, the outcome of the process |
 //! | `Staged` | staging | more of the files is sent |
+//! | `WantsSource` | sources | passed on; the front end answers with `Source` |
+//! | `FilesFrom` | staging | the rest of the files is sent |
 //! | output | child, output relay | passed on, within the credit of the child |
 //! | `Goodbye` | child | receives directly |
 //!
@@ -213,6 +219,7 @@ mod parent_link;
 mod relays;
 mod rendezvous;
 mod session_stage;
+mod sources;
 mod staging;
 mod start_table;
 

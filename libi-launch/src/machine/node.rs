@@ -17,6 +17,7 @@ mod session_end;
 mod session_up;
 mod settling;
 mod shares;
+mod sources;
 mod spares;
 mod staging;
 mod starters;
@@ -38,7 +39,7 @@ use super::attachment::Attachment;
 use super::child::Child;
 use super::child_table::ChildTable;
 use super::contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest};
-use super::direct_links::DirectLinks;
+use super::direct_links::{CarriedSecret, DirectLinks, LinkPolicy};
 use super::front_end::FrontEndState;
 use super::launcher::{Launcher, Terms};
 use super::membership::HostRoutes;
@@ -47,6 +48,7 @@ use super::output_relay::OutputRelay;
 use super::parent_link::{Identity, ParentLink};
 use super::relays::Relays;
 use super::session_stage::SessionStage;
+use super::sources::{LEAST, Sources};
 use super::staging::StagedFiles;
 use super::start_table::StartTable;
 use crate::backend::{Backend, LaunchMethod};
@@ -83,6 +85,8 @@ pub struct Node {
     commands: Commands,
     /// Files of the user that hosts get before their programs are started.
     staged: StagedFiles,
+    /// Where they come from, and which other hosts get them from here.
+    sources: Sources,
     stage: SessionStage,
     nonces: Rng,
     children: ChildTable,
@@ -113,6 +117,9 @@ impl Node {
         node.input = NodeInput::of_front_end(plan.options.input);
         if let Some(files) = plan.options.stage.as_ref().filter(|_| node.stages_files()) {
             node.staged = StagedFiles::of_front_end(files.bytes());
+            let have_sources = files.bytes() >= LEAST && plan.options.links != LinkPolicy::Channel;
+            let secret = plan.secret.as_ref().filter(|_| have_sources);
+            node.direct.set_files_secret(secret.map(CarriedSecret::of_files));
         }
         node.launcher = Launcher::of_front_end(&plan.hosts, launched_here, estimate, entropy);
         node
@@ -150,6 +157,7 @@ impl Node {
             own_programs: OwnPrograms::default(),
             commands: Commands::default(),
             staged: StagedFiles::default(),
+            sources: Sources::default(),
             stage: SessionStage::new(),
             nonces: Rng::new(entropy),
             children: ChildTable::new(),
@@ -307,6 +315,14 @@ impl Machine for Node {
             Event::StarterExited(start, exit) => self.starter_exited(start, exit, now, out),
             Event::Arrived(start, arrival, claim) => self.arrived(start, arrival, &claim, now, out),
             Event::Left(arrival) => self.relays.left(arrival),
+            Event::FilesWanted(arrival) => self.files_wanted(arrival, now, out),
+            Event::SourceConnected(link) => self.source_connected(link, now, out),
+            Event::Received(link, items) if self.sources.has(link) => {
+                self.on_file_items(link, items, now, out);
+            }
+            Event::Violation(link, _) | Event::Closed(link) if self.sources.has(link) => {
+                self.file_link_closed(link, out);
+            }
             Event::Received(LinkId::PARENT, items) => self.on_parent_items(items, now, out),
             Event::Received(link, items) => self.on_child_items(link, items, now, out),
             Event::Violation(LinkId::PARENT, _) => self.parent_lost(now, out),
@@ -342,6 +358,7 @@ impl Node {
     fn heard(&mut self, link: LinkId, now: Instant) {
         match &mut self.role {
             Role::Member(parent) if link == LinkId::PARENT => parent.on_heard(now),
+            _ if self.sources.has(link) => self.sources.heard(link, now),
             _ => self.child_heard(link, now),
         }
     }

@@ -241,6 +241,7 @@ pub(super) mod tests {
         SessionConfig {
             options: LaunchOptions::default(),
             secret: None,
+            files_secret: None,
             dial: Vec::new(),
             parent: None,
             size: 10,

@@ -19,11 +19,15 @@
 //!
 //! The front end is complete from the beginning. A host joins only when it is complete.
 //!
-//! What a child has been sent:
+//! What a child, or a [client](super::sources), has been sent:
 //!
 //! | state | event | effect | next state |
 //! |---|---|---|---|
-//! | | its hello | `SendStaged` | served |
+//! | | its hello; it is a client | `SendStaged` | served |
+//! | | its hello, where hosts get files from each other | | elsewhere |
+//! | elsewhere | it has written something | | elsewhere; done after the last |
+//! | elsewhere | `FilesFrom` a place that it can have reached | `SendStaged` | served |
+//! | any other | `FilesFrom` | it violates the protocol | |
 //! | served | this node has more, or the child has confirmed something | `SendStaged`, up to its window | served |
 //! | served | it confirms what it was not sent, or less than before | it violates the protocol | |
 //! | served | it has confirmed everything | | done |
@@ -42,6 +46,7 @@ use std::time::Duration;
 use libi_core::time::Instant;
 
 use super::contract::LinkId;
+use crate::failure::Cause;
 
 /// The most bytes in one piece, so that messages do not wait long behind it.
 pub const PIECE: u64 = 64 << 10;
@@ -84,6 +89,8 @@ enum Stage {
 struct Served {
     sent: u64,
     confirmed: u64,
+    /// It gets the files from another node.
+    elsewhere: bool,
 }
 
 impl Served {
@@ -110,6 +117,8 @@ pub(super) struct StagedFiles {
     outstanding: u64,
     /// What children that are gone had confirmed.
     confirmed_before: u64,
+    /// Why this node cannot have the files, or cannot read them.
+    why_failed: String,
 }
 
 impl StagedFiles {
@@ -134,9 +143,19 @@ impl StagedFiles {
         (part > 0.0).then(|| Duration::try_from_secs_f64(taken / part).unwrap_or(Duration::MAX))
     }
 
-    /// How many children lack files.
+    /// How many children lack files that they get from here.
     pub(super) fn missing_children(&self) -> usize {
-        self.children.values().filter(|served| served.confirmed < self.total).count()
+        self.children.values().filter(|served| served.confirmed < self.total && !served.elsewhere).count()
+    }
+
+    /// How many bytes have arrived.
+    pub(super) fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// Whether there is, or will be, a place for the files on this host.
+    pub(super) fn has_room(&self) -> bool {
+        matches!(self.stage, Stage::Open | Stage::Complete)
     }
 
     /// Whether the files are still to come.
@@ -193,9 +212,14 @@ impl StagedFiles {
         self.is_complete()
     }
 
-    /// This node cannot have the files.
-    pub(super) fn fail(&mut self) {
-        self.stage = Stage::Failed;
+    /// This node cannot have the files, or cannot read them, for this reason.
+    pub(super) fn fail(&mut self, why: String) {
+        (self.stage, self.why_failed) = (Stage::Failed, why);
+    }
+
+    /// Why no child can get the files from here.
+    pub(super) fn why_failed(&self) -> Option<Cause> {
+        self.is_failed().then(|| Cause::NotStaged(self.why_failed.clone()))
     }
 
     /// Nothing is there any more, and nothing is passed on.
@@ -210,6 +234,26 @@ impl StagedFiles {
         self.children.insert(link, Served::default());
     }
 
+    /// A child is to get the files from another node.
+    pub(super) fn serve_elsewhere(&mut self, link: LinkId) {
+        self.children.insert(link, Served { elsewhere: true, ..Served::default() });
+    }
+
+    /// A child that got the files elsewhere gets them from here, from this place on; returns whether
+    /// that can be.
+    pub(super) fn serve_from(&mut self, link: LinkId, at: u64) -> bool {
+        let total = self.total;
+        let Some(served) = self.children.get_mut(&link).filter(|served| served.elsewhere) else {
+            return false;
+        };
+        if !(served.confirmed..=total).contains(&at) {
+            return false;
+        }
+        *served = Served { sent: at, elsewhere: false, ..*served };
+        self.outstanding += served.outstanding();
+        true
+    }
+
     /// A child is gone.
     pub(super) fn forget(&mut self, link: LinkId) {
         if let Some(served) = self.children.remove(&link) {
@@ -218,15 +262,20 @@ impl StagedFiles {
         }
     }
 
-    /// The children that have not confirmed everything.
+    /// The children that have not confirmed everything that they get from here.
     pub(super) fn served(&self) -> Vec<LinkId> {
-        let open = self.children.iter().filter(|(_, served)| served.confirmed < self.total);
+        let open =
+            self.children.iter().filter(|(_, served)| served.confirmed < self.total && !served.elsewhere);
         open.map(|(link, _)| *link).collect()
     }
 
     /// A child has written so many bytes; returns whether that can be true.
     pub(super) fn confirm(&mut self, link: LinkId, count: u64) -> bool {
         let Some(served) = self.children.get_mut(&link) else { return false };
+        if served.elsewhere && (served.confirmed..=self.total).contains(&count) {
+            (served.sent, served.confirmed) = (count, count);
+            return true;
+        }
         let is_true = (served.confirmed..=served.sent).contains(&count);
         if is_true {
             self.outstanding -= count - served.confirmed;
@@ -242,7 +291,7 @@ impl StagedFiles {
             return None;
         }
         let window = self.window();
-        let served = self.children.get_mut(&link)?;
+        let served = self.children.get_mut(&link).filter(|served| !served.elsewhere)?;
         let most = self.written.min(served.confirmed + window);
         let length = most.saturating_sub(served.sent).min(PIECE);
         // A piece is whole, or the last that there is by now.

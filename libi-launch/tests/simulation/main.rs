@@ -15,6 +15,7 @@ mod denied_logins;
 mod direct;
 mod driver;
 mod feeding;
+mod file_links;
 mod folding;
 mod found;
 mod many;

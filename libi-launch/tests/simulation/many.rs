@@ -35,12 +35,17 @@ impl Scenario {
 impl Scenario {
     /// A cluster of this many hosts without trouble, in a tree, on each of which an agent runs four
     /// programs that end within three seconds.
-    pub(crate) fn of_equal_output(hosts: u32, folds: Folds) -> Self {
+    pub(crate) fn of_agents(hosts: u32) -> Self {
         let mut scenario = Self::of_one_start(hosts);
-        (scenario.members, scenario.bulk, scenario.folds) = (4, None, Some(folds));
-        scenario.has_banners = false;
+        (scenario.members, scenario.bulk, scenario.has_banners) = (4, None, false);
+        (scenario.unreachable, scenario.lost_proofs, scenario.no_listeners) = (0.0, 0.0, false);
         scenario.agents = Some(AgentTrouble::ending());
         scenario
+    }
+
+    /// The same, where equal output is merged.
+    pub(crate) fn of_equal_output(hosts: u32, folds: Folds) -> Self {
+        Self { folds: Some(folds), ..Self::of_agents(hosts) }
     }
 }
 

@@ -43,6 +43,16 @@ pub(crate) struct StagingTrouble {
     /// The fractions of machines with a slow disk, and with a slow link.
     slow_disks: f64,
     slow_links: f64,
+    /// The fraction of connections between hosts that break while files are sent there.
+    cuts: f64,
+}
+
+impl StagingTrouble {
+    /// The longest files, with such fractions of connections that break and of slow links.
+    pub(crate) fn of_the_largest(cuts: f64, slow_links: f64) -> Self {
+        let [full, fills, corrupts, slow_disks] = [0.0; 4];
+        Self { size: SIZES.len() - 1, keep: false, full, fills, corrupts, slow_disks, slow_links, cuts }
+    }
 }
 
 /// What the disk of a machine does.
@@ -67,7 +77,7 @@ struct Disk {
 #[derive(Debug, Default)]
 pub(crate) struct Disks {
     disks: BTreeMap<Id, Disk>,
-    sent: BTreeMap<(Id, LinkId), u64>,
+    pub(crate) sent: BTreeMap<(Id, LinkId), u64>,
     /// What the user was told last.
     told: Option<(u64, u64)>,
     pub(crate) wrong: Option<String>,
@@ -105,6 +115,7 @@ impl Scenario {
             slow_links: fraction([0.0, 0.0, 0.0, 0.1, 0.5]),
             keep: rng.chance(0.3),
             size: rng.below(SIZES.len() as u64) as usize,
+            cuts: [0.0, 0.0, 0.0, 0.2, 1.0][rng.below(5) as usize],
         });
         scenario
     }
@@ -123,7 +134,12 @@ impl Scenario {
         self.staging.is_some_and(|trouble| fails(trouble) || trouble.slow_links > 0.0)
     }
 
-    fn staged_bytes(&self) -> u64 {
+    /// The fraction of connections between hosts that break.
+    pub(crate) fn file_link_cuts(&self) -> f64 {
+        self.staging.map_or(0.0, |trouble| trouble.cuts)
+    }
+
+    pub(crate) fn staged_bytes(&self) -> u64 {
         self.staging.map_or(0, |trouble| SIZES[trouble.size])
     }
 
@@ -233,7 +249,8 @@ impl Cluster {
         let (total, end) = (self.scenario.staged_bytes(), at + u64::from(length));
         let has =
             if from == FRONT { total } else { self.disks.disks.get(&from).map_or(0, |disk| disk.written) };
-        let sent = self.disks.sent.entry((from, link)).or_default();
+        // A child that has lost its source goes on where it was.
+        let sent = self.disks.sent.entry((from, link)).or_insert(at);
         if *sent != at || end > has || u64::from(length) > PIECE || length == 0 {
             let sent = *sent;
             return self.wrong_staging(format!(
@@ -244,9 +261,10 @@ impl Cluster {
         self.check_held(from, link);
         let mut payload = staged_payload(at, length);
         (at..).zip(&mut payload[PLACE..]).for_each(|(at, place)| *place = byte(at));
-        if let Some(child) = self.processes[from.0 as usize].started.get(&link).copied() {
+        let child = self.processes[from.0 as usize].started.get(&link).map(|child| (*child, LinkId::PARENT));
+        if let Some((child, at)) = child.or_else(|| self.file_links.client((from, link))) {
             let delay = self.scenario.link_delay(self.machine_name(child), length);
-            self.delay_link(child, LinkId::PARENT, delay, agenda.now());
+            self.delay_link(child, at, delay, agenda.now());
         }
         self.send(from, link, encode_bytes(Kind::Staged, &payload).unwrap(), agenda);
     }
@@ -266,11 +284,19 @@ impl Cluster {
             };
             if process.alive && !has_failed { sent.saturating_sub(written(child)) } else { 0 }
         };
-        let to_child = started.get(&link).map_or(0, |child| outstanding(&link, child));
-        let all: u64 = started.iter().map(|(link, child)| outstanding(link, child)).sum();
-        if to_child > WINDOW || all > BUDGET + PIECE * started.len() as u64 {
+        let clients: Vec<_> = self.file_links.clients(from).collect();
+        let started = started.iter().map(|(link, child)| (*link, *child)).chain(clients);
+        let held = started.map(|(link, child)| (link, outstanding(&link, &child))).collect::<Vec<_>>();
+        let to_child = held.iter().find(|(to, _)| *to == link).map_or(0, |(_, bytes)| *bytes);
+        let all: u64 = held.iter().map(|(_, bytes)| bytes).sum();
+        if to_child > WINDOW || all > BUDGET + PIECE * held.len() as u64 {
             self.wrong_staging(format!("{from:?} holds {to_child} bytes for {link}, and {all} for all"));
         }
+    }
+
+    /// How many hosts have all files, or had them.
+    pub(crate) fn complete_hosts(&self) -> usize {
+        self.disks.disks.values().filter(|disk| disk.is_complete).count()
     }
 
     /// An agent seeks or starts its programs, which it does when it has the files.

@@ -37,6 +37,7 @@ use crate::commands::Commands;
 use crate::direct::{Connections, DirectEvent};
 use crate::driver::Input;
 use crate::feeding::Feeding;
+use crate::file_links::FileLinks;
 use crate::scenario::{Fate, Scenario};
 use crate::staging::Disks;
 use crate::tree_views::Trees;
@@ -117,6 +118,7 @@ pub(crate) struct Cluster {
     /// The hosts that the session came up without.
     pub(crate) failed_at_up: BTreeSet<HostIndex>,
     pub(crate) disks: Disks,
+    pub(crate) file_links: FileLinks,
     pub(crate) feeding: Feeding,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
     /// The bytes of output that were sent to each process.
@@ -135,6 +137,7 @@ impl Cluster {
             Default::default();
         let (starts, without_resources, deaths, given_up, futile_launch) = Default::default();
         let direct = Connections::new(scenario.seed);
+        let file_links = FileLinks::new(scenario.seed);
         let mut cluster = Self {
             scenario,
             rng,
@@ -160,6 +163,7 @@ impl Cluster {
             commands: Commands::default(),
             failed_at_up: BTreeSet::new(),
             disks: Disks::default(),
+            file_links,
             feeding: Feeding::default(),
             arrivals,
             output_sent: BTreeMap::new(),
@@ -214,7 +218,7 @@ impl Cluster {
         &mut self.processes[id.0 as usize]
     }
 
-    fn latency(&mut self) -> Duration {
+    pub(crate) fn latency(&mut self) -> Duration {
         MINIMAL_LATENCY + Duration::from_micros(self.rng.below(self.scenario.latency.as_micros() as u64 + 1))
     }
 
@@ -246,6 +250,11 @@ impl Cluster {
         self.process(from).children.insert(link, None);
     }
 
+    /// What is started as this link is no program.
+    pub(crate) fn forget_program(&mut self, (from, link): (Id, LinkId)) {
+        self.process(from).children.remove(&link);
+    }
+
     /// A program that has not joined has ended.
     pub(crate) fn program_ended(&mut self, from: Id, link: LinkId, exit: Exit, agenda: &mut Agenda<Self>) {
         self.process(from).children.remove(&link);
@@ -264,6 +273,9 @@ impl Cluster {
     }
 
     pub(crate) fn send(&mut self, from: Id, link: LinkId, mut bytes: Vec<u8>, agenda: &mut Agenda<Self>) {
+        if self.send_to_source_or_client((from, link), &bytes, agenda) {
+            return;
+        }
         if link == LinkId::PARENT {
             let Some((parent, at)) = self.process(from).parent else { return };
             let header =
@@ -318,6 +330,7 @@ impl Cluster {
         }
         agenda.end(id);
         self.process(id).ended_at = Some(agenda.now());
+        self.end_file_links(id, agenda);
         if let Some((parent, link)) = self.process(id).parent.take()
             && self.process(parent).children.remove(&link).is_some()
         {

@@ -30,9 +30,10 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much is kept of what a connection sends before it is answered.
 const MOST_BEFORE_ANSWER: usize = 4 << 10;
 
-/// A connection that has proved to belong to a start.
+/// A connection that has proved to belong to a start, or comes from a host that wants files.
 pub(super) struct ArrivingPeer {
-    start: StartId,
+    /// The start; `None` for files.
+    start: Option<StartId>,
     stream: DirectStream,
     token: Token,
     reader: HeadReader,
@@ -245,16 +246,21 @@ impl SessionIo {
         }
     }
 
-    /// A connection has proved that it belongs to a start; its claim is awaited.
-    pub(super) fn add_arriving(&mut self, start: StartId, stream: DirectStream, turn: &mut Turn<'_>) {
+    /// A connection has proved that it belongs to a start, whose claim is awaited, or wants files.
+    pub(super) fn add_arriving(&mut self, start: Option<StartId>, stream: DirectStream, turn: &mut Turn<'_>) {
         self.last_arrival += 1;
         let number = self.last_arrival;
         let at = (turn.id, LinkId::PARENT, FdRole::Arriving(number));
         let fd = stream.stream.number();
         let Ok(token) = turn.targets.add(turn.registry, fd, mio::Interest::READABLE, at) else { return };
-        let (reader, rest, until) = (HeadReader::of_claim(), Vec::new(), turn.now + TIMEOUT);
+        let until = if start.is_some() { turn.now + TIMEOUT } else { Instant::FAR_FUTURE };
+        let (reader, rest) = (HeadReader::of_claim(), Vec::new());
         self.arriving.insert(number, ArrivingPeer { start, stream, token, reader, rest, until });
-        self.read_claim(number, turn);
+        if start.is_some() {
+            self.read_claim(number, turn);
+        } else {
+            self.tell(Event::FilesWanted(ArrivalId(number)), turn);
+        }
     }
 
     /// Reads the claim of a connection, and asks the node what becomes of it.
@@ -286,7 +292,7 @@ impl SessionIo {
                 Found::Message(claim) => {
                     peer.rest = rest.to_vec();
                     peer.until = Instant::FAR_FUTURE;
-                    let start = peer.start;
+                    let Some(start) = peer.start else { return };
                     return self.tell(Event::Arrived(start, ArrivalId(number), claim), turn);
                 }
                 Found::Incomplete if matches!(more, Ok(true)) => {}

@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 
+use libi_core::secure::LinkKey;
 use libi_launch::machine::{Effect, Event, LinkId};
 use zeroize::Zeroize;
 
@@ -12,6 +14,7 @@ use crate::engine::Turn;
 use crate::engine::direct_connector::{CONNECT_TIMEOUT, DirectConnector};
 use crate::engine::direct_listener::{Admission, DirectListener};
 use crate::engine::direct_stream::DirectStream;
+use crate::engine::link_io::LinkIo;
 
 impl SessionIo {
     pub(super) fn on_direct_effect(
@@ -43,9 +46,16 @@ impl SessionIo {
                 }
             }
             Effect::ConnectDirect(addresses, key) => {
-                let place = (turn.registry, &mut *turn.targets, turn.id);
-                self.connector =
-                    Some(DirectConnector::start(&addresses, key, CONNECT_TIMEOUT, turn.now, place));
+                self.start_connecting(LinkId::PARENT, &addresses, key, turn);
+            }
+            Effect::AcceptFileLinks(key) => {
+                if let Some(listener) = &mut self.listener {
+                    listener.add_key(Admission::Files, key);
+                }
+            }
+            Effect::ConnectSource(link, addresses, key) => {
+                self.links.insert(link, LinkIo::default());
+                self.start_connecting(link, &addresses, key, turn);
             }
             Effect::SendDirect(link) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
@@ -93,7 +103,8 @@ impl SessionIo {
                     self.tell(Event::DirectAccepted(link), turn);
                 }
             }
-            Admission::Start(start) => self.add_arriving(start, sealed, turn),
+            Admission::Start(start) => self.add_arriving(Some(start), sealed, turn),
+            Admission::Files => self.add_arriving(None, sealed, turn),
         }
     }
 
@@ -124,15 +135,41 @@ impl SessionIo {
         }
     }
 
-    pub(super) fn on_connect_ready(&mut self, number: u32, turn: &mut Turn<'_>) {
-        let Some(connector) = &mut self.connector else { return };
+    fn start_connecting(
+        &mut self,
+        link: LinkId,
+        addresses: &[SocketAddr],
+        key: LinkKey,
+        turn: &mut Turn<'_>,
+    ) {
+        let place = (turn.registry, &mut *turn.targets, turn.id);
+        let connector = DirectConnector::start(link, addresses, key, CONNECT_TIMEOUT, turn.now, place);
+        self.connectors.insert(link, connector);
+    }
+
+    pub(super) fn on_connect_ready(&mut self, link: LinkId, number: u32, turn: &mut Turn<'_>) {
+        let Some(connector) = self.connectors.get_mut(&link) else { return };
         let reached = connector.on_ready(number, turn.now, turn.registry, turn.targets);
         if reached.is_none() && !connector.has_failed(turn.now) {
             return;
         }
-        self.stop_connecting(turn);
-        let reached = reached.is_some_and(|sealed| self.attach_direct(LinkId::PARENT, sealed, turn));
-        self.tell(Event::DirectConnected(reached), turn);
+        self.stop_connecting(link, turn);
+        let is_reached = reached.is_some_and(|sealed| self.attach_direct(link, sealed, turn));
+        self.tell_connected(link, is_reached, turn);
+    }
+
+    /// Tells whether the connection of a link could be opened.
+    fn tell_connected(&mut self, link: LinkId, is_reached: bool, turn: &mut Turn<'_>) {
+        if link == LinkId::PARENT {
+            return self.tell(Event::DirectConnected(is_reached), turn);
+        }
+        if !is_reached {
+            return self.close_link(link, turn);
+        }
+        if let Some(link_io) = self.links.get_mut(&link) {
+            link_io.use_direct_only();
+        }
+        self.tell(Event::SourceConnected(link), turn);
     }
 
     pub(super) fn attach_direct(&mut self, link: LinkId, sealed: DirectStream, turn: &mut Turn<'_>) -> bool {
@@ -146,8 +183,8 @@ impl SessionIo {
         token.is_ok()
     }
 
-    fn stop_connecting(&mut self, turn: &mut Turn<'_>) {
-        if let Some(mut connector) = self.connector.take() {
+    pub(super) fn stop_connecting(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        if let Some(mut connector) = self.connectors.remove(&link) {
             connector.close(turn.registry, turn.targets);
         }
     }
@@ -164,12 +201,13 @@ impl SessionIo {
                 }
             }
         }
-        if let Some(connector) = &mut self.connector {
+        for connector in self.connectors.values_mut() {
             connector.retry_due(turn.now, (turn.registry, turn.targets, turn.id));
         }
-        if self.connector.as_ref().is_some_and(|connector| connector.has_failed(turn.now)) {
-            self.stop_connecting(turn);
-            self.tell(Event::DirectConnected(false), turn);
+        let failed = self.connectors.iter().filter(|(_, connector)| connector.has_failed(turn.now));
+        for link in failed.map(|(link, _)| *link).collect::<Vec<_>>() {
+            self.stop_connecting(link, turn);
+            self.tell_connected(link, false, turn);
         }
     }
 

@@ -61,6 +61,7 @@ impl SessionIo {
                 if let Some(listener) = &mut self.listener {
                     listener.remove_key(link);
                 }
+                self.stop_connecting(link, turn);
                 if let Some(link_io) = self.links.get_mut(&link) {
                     link_io.close(turn.registry, turn.targets);
                     self.unsent.remove(&link);
@@ -96,6 +97,8 @@ impl SessionIo {
             | Effect::AcceptDirect(..)
             | Effect::RejectDirect(_)
             | Effect::ConnectDirect(..)
+            | Effect::AcceptFileLinks(_)
+            | Effect::ConnectSource(..)
             | Effect::SendDirect(_)
             | Effect::ReceiveDirect(_) => self.on_direct_effect(effect, events, turn),
             Effect::SessionUp(tree) => self.session_up(tree, turn),

@@ -12,10 +12,12 @@
 //! | `Link` | link | |
 //! | `InProgram` | engine | |
 //! | `InputTaken` | | the same |
+//! | `Failed`, `Relaunch` | the host is no [source](super::SourceOrder) of files any more | |
 //! | `NoDependents`, `NotDirect`, `CannotLaunch`, `HandBack`, `Listening`, `Dropped` | nothing: handled by the node | |
 
 use libi_core::dist::layout::Block;
 use libi_core::ids::HostIndex;
+use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 
 use super::FrontEndState;
@@ -46,6 +48,9 @@ impl FrontEndState {
             self.links.note(report);
         }
         self.engines.note(report);
+        if let ChildMessage::Failed(host, attempt, _) | ChildMessage::Relaunch(host, attempt, _) = report {
+            self.source_order.remove(Launch { host: *host, attempt: *attempt });
+        }
         match report {
             ChildMessage::Exited(rank, exit) => {
                 self.members.remove(*rank);
@@ -70,6 +75,8 @@ impl FrontEndState {
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)
             | ChildMessage::Staged(_)
+            | ChildMessage::WantsSource(..)
+            | ChildMessage::FilesFrom(_)
             | ChildMessage::Dropped(..)
             | ChildMessage::HoldsOutput(_)
             | ChildMessage::CommandEnded(..) => {}

@@ -360,3 +360,22 @@ fn a_session_does_not_go_up_while_its_hosts_may_end_but_when_the_deadline_passes
     assert_eq!(step(&mut launch, Fates::Known, at(2)), NextStep::GoUp);
     assert_eq!(step(&mut launch, Fates::Ending, Instant::ZERO + DEADLINE), NextStep::GoUp);
 }
+
+#[test]
+fn a_host_that_has_failed_or_is_launched_again_is_no_source_of_files() {
+    let first = Attempt::default();
+    let again = Attempt { failed: 1, ..first };
+    for report in [failed(1), ChildMessage::Relaunch(HostIndex(1), again, None)] {
+        let mut launch = Launch::new(|_| {});
+        launch.front.source_order = SourceOrder::new(3, 1 << 30);
+        let place = |launch: &mut Launch, host: u32| {
+            let address = SocketAddr::from(([10, 0, 0, host as u8], 1));
+            let asks = libi_core::plan::late::Launch { host: HostIndex(host), attempt: first };
+            launch.front.place_source(asks, vec![address])
+        };
+        assert_eq!(place(&mut launch, 0), []);
+        assert_eq!(place(&mut launch, 1)[0].ip().to_string(), "10.0.0.0");
+        launch.record(&report);
+        assert_eq!(place(&mut launch, 2)[0].ip().to_string(), "10.0.0.0");
+    }
+}

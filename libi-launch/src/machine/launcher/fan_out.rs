@@ -17,6 +17,9 @@
 //! | fewer than k | its part, as all of them and those to come | another host is launched |
 //! | k | its part, as all of them | none is, before a child has all files |
 //!
+//! Where [hosts get files from each other](crate::machine::sources), no child is sent files from here,
+//! and this does not apply, once a child has shown that it can connect.
+//!
 //! A launch that is silent does not count, as in the window. Where k is more than the window allows,
 //! the window and the late-commit queue decide alone. In a chain (k = 1) every host would depend on all
 //! before it, and talk through them: k is never less than 2.

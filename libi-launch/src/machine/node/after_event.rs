@@ -13,6 +13,7 @@ impl Node {
     pub(super) fn after_event(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.expire(now, out);
         self.expire_commands(now, out);
+        self.expire_file_links(now, out);
         self.send_heartbeats(now, out);
         if let Role::FrontEnd(front) = &mut self.role {
             front.set_queued(self.starts.is_waiting(), now);
@@ -74,7 +75,8 @@ impl Node {
         let launches = if self.stage.is_launching() { self.launcher.next_wake() } else { None };
         let output = self.relay.next_wake(now);
         let commands = self.commands.next_deadline();
-        let times = [deadlines, starters, commands, Some(self.next_heartbeat), launches, own, output];
+        let files = self.sources.next_deadline();
+        let times = [deadlines, starters, commands, files, Some(self.next_heartbeat), launches, own, output];
         let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
             return;
         };

@@ -192,6 +192,7 @@ impl Node {
         let config = SessionConfig {
             options,
             secret: self.direct.secret().filter(|_| launches_directly).cloned(),
+            files_secret: self.direct.files_secret().filter(|_| !is_local).cloned(),
             dial,
             parent: self.leads(),
             size: self.size,
@@ -220,17 +221,17 @@ impl Node {
     /// Sends the config without leaving a copy of its secret in memory: a buffer that grows leaves
     /// its content in freed memory.
     fn send_config(link: LinkId, mut config: SessionConfig, out: &mut Vec<Effect>) -> bool {
-        let secret = config.secret.take();
+        let (secret, files_secret) = (config.secret.take(), config.files_secret.take());
         let mut measured = Vec::new();
         let mut config = Box::new(config);
-        if secret.is_some() {
+        if secret.is_some() || files_secret.is_some() {
             Self::send(link, Kind::Control, &ParentMessage::SessionConfig(config.clone()), &mut measured);
         }
         let length = match &measured[..] {
-            [Effect::Send(_, bytes)] => bytes.len() + 2 * Secret::LEN,
+            [Effect::Send(_, bytes)] => bytes.len() + 4 * Secret::LEN,
             _ => 0,
         };
-        config.secret = secret;
+        (config.secret, config.files_secret) = (secret, files_secret);
         Self::send_of(length, link, Kind::Control, &ParentMessage::SessionConfig(config), out)
     }
 
@@ -262,6 +263,14 @@ impl Node {
             (ChildMessage::Staged(count), _) => {
                 let count = *count;
                 return self.child_staged(link, count, now, out);
+            }
+            (ChildMessage::WantsSource(host, attempt, addresses), _) => {
+                let launch = Launch { host: *host, attempt: *attempt };
+                return self.source_wanted(link, launch, std::mem::take(addresses), out);
+            }
+            (ChildMessage::FilesFrom(at), _) => {
+                let at = *at;
+                return self.files_from(link, at, now, out);
             }
             (ChildMessage::InputTaken(bytes), _) => {
                 let bytes = *bytes;

@@ -19,6 +19,7 @@ impl Node {
         let held_up = now.since(self.next_heartbeat);
         if held_up > self.heartbeat_interval() {
             self.children.iter_mut().for_each(|(_, child)| child.forgive_silence(held_up));
+            self.sources.forgive_silence(held_up);
             if let Role::Member(parent) = &mut self.role {
                 parent.forgive_silence(held_up);
             }
@@ -36,6 +37,7 @@ impl Node {
         for link in silent {
             self.force_end(link, Cause::HeartbeatLost, now, out);
         }
+        self.send_file_heartbeats(now, out);
         if let Role::Member(parent) = &self.role
             && !self.stage.has_begun_to_end()
         {

@@ -12,6 +12,7 @@ use crate::failure::{Cause, Failure, LaunchTiming, Phase};
 use crate::machine::child::Child;
 use crate::machine::message::{ChildMessage, Ending, ParentMessage, SessionConfig};
 use crate::machine::parent_link::{Identity, JoinState};
+use crate::machine::sources::Origin;
 
 impl Node {
     pub(super) fn on_parent_items(&mut self, items: Vec<LinkItem>, now: Instant, out: &mut Vec<Effect>) {
@@ -22,7 +23,8 @@ impl Node {
             let LinkItem::Frame(header, mut payload) = item else { continue };
             if header.kind() == Kind::Staged {
                 // Nothing secret, and much.
-                if is_readable && self.staged_piece(payload, now, out).is_none() {
+                let is_due = self.sources.origin() == Origin::Parent;
+                if is_readable && !(is_due && self.staged_piece(payload, now, out).is_some()) {
                     self.parent_lost(now, out);
                     is_readable = false;
                 }
@@ -113,6 +115,9 @@ impl Node {
             }
             (ParentMessage::StopLaunching(_) | ParentMessage::GiveUpOpen(_) | ParentMessage::Go(_), _) => {}
             (ParentMessage::Relay(message), _) => self.on_relay_message(message, now, out),
+            (ParentMessage::Source(host, attempt, addresses), _) => {
+                self.source_given(host, attempt, addresses, out);
+            }
             (ParentMessage::Run(spec), _) => self.run_command(*spec, out),
             (ParentMessage::SignalCommand(signal), _) => self.on_command_signal(&signal, out),
             (ParentMessage::Signal(signal), _) => self.signal(signal, out),
@@ -136,6 +141,7 @@ impl Node {
             self.dial(config.parent, own, config.dial, out);
             if self.stages_files() {
                 self.open_stage(now, out);
+                self.open_sources(config.files_secret, out);
             } else {
                 self.start_own(now, out);
             }

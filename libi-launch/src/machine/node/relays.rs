@@ -294,16 +294,20 @@ impl Node {
             self.reports.push(ChildMessage::Listening(addresses.clone()));
         }
         self.direct.set_addresses(addresses);
+        self.ask_for_source();
     }
 
     pub(super) fn on_relay_message(&mut self, message: RelayMessage, now: Instant, out: &mut Vec<Effect>) {
         match message {
             RelayMessage::Listen(start) => {
                 self.relays.become_relay();
-                if self.direct.listen_as_relay() {
+                if self.direct.listen_for_others() {
                     out.push(Effect::Listen { loopback: self.options.loopback });
-                    out.push(Effect::AcceptStart(start));
+                } else if let Some(addresses) = self.direct.addresses() {
+                    // It listens for hosts that get files here.
+                    self.reports.push(ChildMessage::Listening(addresses.to_vec()));
                 }
+                out.push(Effect::AcceptStart(start));
             }
             RelayMessage::Expect(start, spec) => self.expect(start, *spec, now, out),
             RelayMessage::Release(host, attempt) => {

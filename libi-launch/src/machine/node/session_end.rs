@@ -147,7 +147,7 @@ impl Node {
             // Its processes are done at once.
             Event::Spawn(request) => self.spawn(*request, now, out),
             // The driver keeps a connection that has made its claim until it is answered.
-            Event::Arrived(_, arrival, _) => out.push(Effect::Refuse(arrival)),
+            Event::Arrived(_, arrival, _) | Event::FilesWanted(arrival) => out.push(Effect::Refuse(arrival)),
             _ => {}
         }
         // Credit may have come for what is left.

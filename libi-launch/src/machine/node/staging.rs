@@ -20,7 +20,10 @@ impl Node {
 
     /// What is sent to children, where any child may launch any host.
     pub(super) fn staging_load(&self) -> Option<StagingLoad> {
-        let decides = self.stages_files() && !self.is_front() && !self.options.is_static();
+        // Where hosts get files from each other, the tree of the launch does not carry them.
+        let is_elsewhere = self.direct.files_secret().is_some() && self.direct.children_can_connect();
+        let is_free = !self.is_front() && !self.options.is_static();
+        let decides = self.stages_files() && is_free && !is_elsewhere;
         let load =
             || StagingLoad { children: self.staged.missing_children(), each: self.staged.time_for_all() };
         decides.then(load)
@@ -58,10 +61,12 @@ impl Node {
         }
         match written {
             Ok(count) => {
+                self.ask_for_source();
                 let was_open = self.staged.is_open();
                 let is_complete = self.staged.written(count);
                 if was_open && count > 0 {
                     self.reports.push(ChildMessage::Staged(count));
+                    self.confirm_to_source(count, is_complete, out);
                 }
                 for link in self.staged.served() {
                     self.serve_staged(link, now, out);
@@ -77,10 +82,12 @@ impl Node {
 
     /// This node cannot write its files, or cannot read them for its children.
     fn cannot_stage(&mut self, why: String, now: Instant, out: &mut Vec<Effect>) {
-        self.staged.fail();
-        let cause = Cause::NotStaged(why);
+        let cause = Cause::NotStaged(why.clone());
+        // Hosts that get the files elsewhere may do without this node.
+        let served = self.staged.served();
+        self.staged.fail(why);
         if self.is_front() {
-            for link in self.staged.served() {
+            for link in served {
                 self.force_end(link, cause.clone(), now, out);
             }
         } else if self.stage.is_before_up() {
@@ -92,7 +99,14 @@ impl Node {
     /// A leader has said hello: it gets the files.
     pub(super) fn stage_to_child(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         if self.stages_files() && self.children.get(link).is_some_and(Child::is_leader) {
-            self.staged.serve(link);
+            if let Some(cause) = self.staged.why_failed() {
+                return self.force_end(link, cause, now, out);
+            }
+            if self.direct.files_secret().is_some() {
+                self.staged.serve_elsewhere(link);
+            } else {
+                self.staged.serve(link);
+            }
             self.serve_staged(link, now, out);
             self.await_confirmation(link, now);
         }
@@ -126,8 +140,8 @@ impl Node {
     }
 
     /// Sends a child as much as its window allows.
-    fn serve_staged(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        if !self.children.get(link).is_some_and(Child::is_up) {
+    pub(super) fn serve_staged(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+        if !self.children.get(link).is_some_and(Child::is_up) && !self.sources.is_client(link) {
             return;
         }
         let waited = !self.staged.owes(link);
@@ -142,9 +156,11 @@ impl Node {
     }
 
     /// A child has some time to confirm what it was sent, or to join when it has everything. One that
-    /// waits for this node has no deadline: its heartbeats show that it is alive.
-    fn await_confirmation(&mut self, link: LinkId, now: Instant) {
+    /// waits for this node, or gets files elsewhere, has no deadline: its heartbeats show that it is
+    /// alive.
+    pub(super) fn await_confirmation(&mut self, link: LinkId, now: Instant) {
         let by = if self.staged.owes(link) { now + self.time_to_join() } else { Instant::FAR_FUTURE };
+        self.sources.set_deadline(link, by);
         if self.children.get(link).is_some_and(|child| child.phase() < Phase::Joined) {
             self.children.set_deadline(link, by);
         }

@@ -118,10 +118,40 @@ fn a_node_that_failed_passes_nothing_on() {
     files.serve(LINK);
     files.arrive(piece(0, 50), Instant::ZERO);
     files.written(50);
-    files.fail();
+    files.fail("no space".to_owned());
     assert_eq!(files.next_piece(LINK), None);
     assert!(files.arrive(piece(50, 50), Instant::ZERO).is_some(), "what was on its way is no violation");
     assert!(!files.written(100));
+    assert_eq!(files.why_failed(), Some(Cause::NotStaged("no space".to_owned())));
+    assert_eq!(receiving(100).why_failed(), None);
+}
+
+#[test]
+fn a_child_that_gets_files_elsewhere_is_sent_nothing_until_it_asks() {
+    let mut files = StagedFiles::of_front_end(10 * WINDOW);
+    files.serve_elsewhere(LINK);
+    assert_eq!((files.next_piece(LINK), files.owes(LINK), files.missing_children()), (None, false, 0));
+    assert!(files.confirm(LINK, 3 * PIECE) && files.served().is_empty());
+    assert_eq!((files.missing(LINK), files.progress().0), (Some(3 * PIECE), 3 * PIECE));
+    assert!(!files.confirm(LINK, PIECE) && !files.confirm(LINK, 10 * WINDOW + 1), "neither can be");
+    // Some pieces have arrived there and are not written.
+    for wrong in [PIECE, 10 * WINDOW + 1] {
+        assert!(!files.serve_from(LINK, wrong));
+    }
+    assert!(files.serve_from(LINK, 5 * PIECE) && files.owes(LINK));
+    assert_eq!((files.next_piece(LINK), files.missing_children()), (Some((5 * PIECE, PIECE as u32)), 1));
+    assert!(files.confirm(LINK, 4 * PIECE) && !files.confirm(LINK, 7 * PIECE), "it was not sent");
+    assert!(!files.serve_from(LINK, 6 * PIECE) && !files.serve_from(LinkId(2), 0), "once, and only a child");
+    files.forget(LINK);
+    assert_eq!(files.progress().0, 4 * PIECE);
+}
+
+#[test]
+fn a_child_that_has_everything_from_elsewhere_has_to_join() {
+    let mut files = StagedFiles::of_front_end(PIECE);
+    files.serve_elsewhere(LINK);
+    assert!(files.confirm(LINK, PIECE) && files.owes(LINK));
+    assert_eq!(files.missing(LINK), None);
 }
 
 #[test]

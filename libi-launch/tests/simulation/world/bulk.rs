@@ -120,6 +120,12 @@ pub(crate) enum BulkEvent {
 }
 
 impl Cluster {
+    /// A number for a connection that arrives somewhere.
+    pub(crate) fn next_arrival(&mut self) -> ArrivalId {
+        self.bulk.last += 1;
+        ArrivalId(self.bulk.last)
+    }
+
     pub(super) fn start_in_bulk(
         &mut self,
         from: Id,

@@ -21,15 +21,28 @@ impl World for Cluster {
         match effect {
             Effect::Start(start, request) => self.start(from, start, request, agenda),
             Effect::EndStarter(start, signal) => self.end_starter(start, signal, agenda),
-            Effect::Admit(arrival, link) => self.admit(from, arrival, link, agenda),
+            Effect::Admit(arrival, link) => {
+                if !self.answer_file_link(from, arrival, Some(link), agenda) {
+                    self.admit(from, arrival, link, agenda);
+                }
+            }
             Effect::Redirect(arrival, addresses) => self.redirect(arrival, &addresses, agenda),
-            Effect::Refuse(arrival) => self.refuse(arrival),
+            Effect::Refuse(arrival) => {
+                if !self.answer_file_link(from, arrival, None, agenda) {
+                    self.refuse(arrival);
+                }
+            }
+            Effect::AcceptFileLinks(key) => self.accept_file_links(from, &key),
+            Effect::ConnectSource(link, addresses, key) => {
+                self.connect_source((from, link), &addresses, &key, agenda);
+            }
             Effect::TurnAway(arrival) => self.turn_away(arrival, agenda),
             Effect::Await(link) => drop(self.process(from).children.insert(link, None)),
             Effect::AcceptStart(_) => {}
             Effect::Send(link, bytes) => self.send(from, link, bytes, agenda),
             Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken.into()),
             Effect::Close(link) => {
+                self.close_file_link((from, link), agenda);
                 if let Some(child) = self.process(from).children.get_mut(&link).and_then(Option::take) {
                     self.process(child).parent = None;
                     self.ends(child, LinkId::PARENT, agenda);
@@ -126,6 +139,7 @@ impl World for Cluster {
             Happening::Command(event) => self.on_command_event(event, agenda),
             Happening::Bulk(event) => self.on_bulk_event(event, agenda),
             Happening::Direct(turn) => self.turn_direct(turn, agenda),
+            Happening::FileLink(event) => self.file_link_arrives(event, agenda),
             Happening::Acts(record) => self.act(record, agenda),
             Happening::Severs(pick) => {
                 if let Some(id) = self.pick(pick) {

@@ -12,6 +12,7 @@ use super::bulk::BulkEvent;
 use crate::actions::Action;
 use crate::commands::CommandHappening;
 use crate::direct::DirectEvent;
+use crate::file_links::FileLinkEvent;
 use crate::scenario::Fate;
 
 /// A launch of a host.
@@ -65,6 +66,8 @@ pub(crate) enum Happening {
     Ends,
     /// An event of direct connections.
     Direct(DirectEvent),
+    /// A source of files hears of a connection.
+    FileLink(FileLinkEvent),
     /// The direct connection of a process to its parent breaks.
     Severs(Pick),
     /// An action in a session that is up.

@@ -1,0 +1,286 @@
+//! Sources: from which node a host gets its staged files, and which hosts get theirs from it.
+//!
+//! In the tree of the launch a node has many children, and to send files to k of them takes k times as
+//! long as to one. Where the files are long, each host is sent one copy by another host, and sends one
+//! on: the front end puts the hosts into an order (`front_end/source_order.rs`), and the host before
+//! is the source of the next.
+//!
+//! ```text
+//!   front end                     parent        host                            source
+//!     | <------ WantsSource -------- | <---------- | listens, has room for the files |
+//!     | ------- Source ------------> | ----------> |                                |
+//!     |                              |             | ==== handshake: both prove ===> |
+//!     |                              |             | <-------------- pieces -------- |
+//!     |                              | <- Staged - | - Staged ---------------------> |
+//! ```
+//!
+//! | origin of the files | event | effect | next |
+//! |---|---|---|---|
+//! | `Parent` | the config has a secret for files | listens | `Unasked` |
+//! | `Unasked` | there is room for them, and the own addresses are known | `WantsSource` | `Asked` |
+//! | `Asked` | `Source` without addresses | `FilesFrom` the place reached, to the parent | `Parent` |
+//! | `Asked` | `Source` | `ConnectSource` | `Connecting` |
+//! | `Connecting` | `SourceConnected` | preamble | `Source` |
+//! | `Connecting`, `Source` | the link is closed, silent, or violates the protocol | `FilesFrom` | `Parent` |
+//! | `Source` | all files are complete | the link is closed | `Parent` |
+//! | any | the node begins to end | all links of files are closed | |
+//!
+//! | client, a host that gets files from here | event | effect |
+//! |---|---|---|
+//! | | `FilesWanted`, while the files are open or complete | it is served as a child is |
+//! | | `FilesWanted`, otherwise | `Refuse` |
+//! | served | it confirms what it was not sent, or is late with a confirmation | its link is closed |
+//! | served | its link is closed | it is forgotten |
+//!
+//! # Why files arrive
+//! - A parent asks before the hosts below it: a node holds their requests until its own is sent. The
+//!   front end gives each host a source that has asked earlier. So each host gets its files, from its
+//!   source or its parent, from a host earlier in that order, and no circle can form.
+//! - A source that waits itself shows by heartbeats that it is alive. One that is silent, or is lost, is
+//!   given up, and the parent sends the rest. A slow host holds up those behind it.
+//! - The parent knows from the confirmations how far each child is, and has no deadline for it while it
+//!   gets its files elsewhere: the sender has, whichever that is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use libi_core::ids::HostIndex;
+use libi_core::time::Instant;
+
+use super::contract::LinkId;
+use super::message::ChildMessage;
+
+/// How long files have to be for a way of their own: shorter ones are sent before a source is found.
+pub(super) const LEAST: u64 = 2 << 20;
+
+/// Where the files of this host come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Origin {
+    #[default]
+    Parent,
+    Unasked,
+    Asked,
+    Connecting(LinkId),
+    Source(LinkId),
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    origin: Origin,
+    /// When something was last heard of the source.
+    last_heard: Instant,
+    /// When each client has to have confirmed what it was sent.
+    clients: BTreeMap<LinkId, Instant>,
+    /// The links over which hosts below have asked.
+    below: BTreeMap<HostIndex, LinkId>,
+    /// Requests of hosts below, until this one has asked.
+    held: Vec<ChildMessage>,
+}
+
+impl Sources {
+    /// The config has told that hosts get files from each other.
+    pub(super) fn open(&mut self) {
+        self.origin = Origin::Unasked;
+    }
+
+    pub(super) fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// This host asks now; returns the requests that waited for that.
+    pub(super) fn ask(&mut self) -> Vec<ChildMessage> {
+        self.origin = Origin::Asked;
+        std::mem::take(&mut self.held)
+    }
+
+    /// A host below asks over this link; returns the request if it is passed on now.
+    pub(super) fn ask_for(
+        &mut self,
+        link: LinkId,
+        host: HostIndex,
+        request: ChildMessage,
+    ) -> Option<ChildMessage> {
+        self.below.insert(host, link);
+        if self.origin == Origin::Unasked {
+            self.held.push(request);
+            return None;
+        }
+        Some(request)
+    }
+
+    /// The link to a host below that has asked.
+    pub(super) fn answer_to(&mut self, host: HostIndex) -> Option<LinkId> {
+        self.below.remove(&host)
+    }
+
+    /// The source is reached over this link, once it is connected.
+    pub(super) fn connect(&mut self, link: LinkId) {
+        self.origin = Origin::Connecting(link);
+    }
+
+    /// The connection is open; returns whether this was awaited.
+    pub(super) fn connected(&mut self, link: LinkId, now: Instant) -> bool {
+        let is_awaited = self.origin == Origin::Connecting(link);
+        if is_awaited {
+            (self.origin, self.last_heard) = (Origin::Source(link), now);
+        }
+        is_awaited
+    }
+
+    /// The files come from the parent from now on; returns the link to the source, if there is one.
+    pub(super) fn leave(&mut self) -> Option<LinkId> {
+        let link = self.link();
+        self.origin = Origin::Parent;
+        link
+    }
+
+    /// The link to the source, which may not be open yet.
+    fn link(&self) -> Option<LinkId> {
+        match self.origin {
+            Origin::Connecting(link) | Origin::Source(link) => Some(link),
+            Origin::Parent | Origin::Unasked | Origin::Asked => None,
+        }
+    }
+
+    /// The open link to the source.
+    pub(super) fn source(&self) -> Option<LinkId> {
+        self.link().filter(|link| self.origin == Origin::Source(*link))
+    }
+
+    /// Whether this is a link of files.
+    pub(super) fn has(&self, link: LinkId) -> bool {
+        self.link() == Some(link) || self.clients.contains_key(&link)
+    }
+
+    /// Something has arrived on a link of files.
+    pub(super) fn heard(&mut self, link: LinkId, now: Instant) {
+        if self.source() == Some(link) {
+            self.last_heard = now;
+        }
+    }
+
+    /// The source, if it has been silent for longer than this.
+    pub(super) fn silent_source(&self, limit: Duration, now: Instant) -> Option<LinkId> {
+        self.source().filter(|_| now.since(self.last_heard) > limit)
+    }
+
+    /// This process was held up itself; the source was not silent.
+    pub(super) fn forgive_silence(&mut self, held_up: Duration) {
+        self.last_heard += held_up;
+    }
+
+    /// A host gets files from here over this link.
+    pub(super) fn add_client(&mut self, link: LinkId) {
+        self.clients.insert(link, Instant::FAR_FUTURE);
+    }
+
+    /// Whether a host gets files from here over this link.
+    pub(super) fn is_client(&self, link: LinkId) -> bool {
+        self.clients.contains_key(&link)
+    }
+
+    /// A client has until then to confirm what it was sent.
+    pub(super) fn set_deadline(&mut self, link: LinkId, by: Instant) {
+        if let Some(deadline) = self.clients.get_mut(&link) {
+            *deadline = by;
+        }
+    }
+
+    pub(super) fn remove_client(&mut self, link: LinkId) {
+        self.clients.remove(&link);
+    }
+
+    /// The links of all clients.
+    pub(super) fn clients(&self) -> impl Iterator<Item = LinkId> {
+        self.clients.keys().copied()
+    }
+
+    /// The clients that are late.
+    pub(super) fn late_clients(&self, now: Instant) -> Vec<LinkId> {
+        self.clients.iter().filter(|(_, by)| **by <= now).map(|(link, _)| *link).collect()
+    }
+
+    /// The next deadline of a client.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.clients.values().copied().min()
+    }
+
+    /// Ends all links of files, and returns them.
+    pub(super) fn close(&mut self) -> Vec<LinkId> {
+        self.held.clear();
+        let clients = std::mem::take(&mut self.clients).into_keys();
+        self.leave().into_iter().chain(clients).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use libi_core::plan::late::Attempt;
+
+    use super::*;
+
+    const SOURCE: LinkId = LinkId(7);
+    const CLIENT: LinkId = LinkId(8);
+
+    fn request(host: u32) -> ChildMessage {
+        ChildMessage::WantsSource(HostIndex(host), Attempt::default(), Vec::new())
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn requests_of_hosts_below_follow_the_own_one() {
+        let mut sources = Sources::default();
+        sources.open();
+        assert_eq!(sources.ask_for(LinkId(1), HostIndex(4), request(4)), None);
+        assert_eq!(sources.ask_for(LinkId(2), HostIndex(5), request(5)), None);
+        assert_eq!(sources.ask(), [request(4), request(5)]);
+        assert_eq!(sources.ask_for(LinkId(2), HostIndex(6), request(6)), Some(request(6)));
+        assert_eq!(sources.answer_to(HostIndex(5)), Some(LinkId(2)));
+        assert_eq!(sources.answer_to(HostIndex(5)), None, "it has its answer");
+    }
+
+    #[test]
+    fn a_source_counts_from_its_connection_until_it_is_left() {
+        let mut sources = Sources::default();
+        sources.open();
+        sources.ask();
+        sources.connect(SOURCE);
+        assert!(sources.has(SOURCE) && sources.source().is_none(), "it is not connected yet");
+        assert!(!sources.connected(CLIENT, at(1)) && sources.connected(SOURCE, at(1)));
+        assert_eq!((sources.source(), sources.connected(SOURCE, at(2))), (Some(SOURCE), false));
+        assert_eq!(sources.leave(), Some(SOURCE));
+        assert_eq!((sources.origin(), sources.has(SOURCE), sources.leave()), (Origin::Parent, false, None));
+    }
+
+    #[test]
+    fn a_source_is_silent_when_nothing_was_heard_of_it_for_longer_than_the_limit() {
+        let (mut sources, limit) = (Sources::default(), Duration::from_secs(20));
+        sources.connect(SOURCE);
+        sources.connected(SOURCE, at(5));
+        sources.heard(CLIENT, at(20));
+        assert_eq!(sources.silent_source(limit, at(25)), None);
+        assert_eq!(sources.silent_source(limit, at(26)), Some(SOURCE));
+        sources.forgive_silence(Duration::from_secs(1));
+        assert_eq!(sources.silent_source(limit, at(26)), None);
+        sources.heard(SOURCE, at(30));
+        assert_eq!(sources.silent_source(limit, at(50)), None);
+    }
+
+    #[test]
+    fn clients_are_late_when_their_deadline_has_come() {
+        let mut sources = Sources::default();
+        sources.add_client(CLIENT);
+        assert_eq!(sources.next_deadline(), Some(Instant::FAR_FUTURE));
+        sources.set_deadline(CLIENT, at(9));
+        sources.set_deadline(SOURCE, at(1));
+        assert_eq!((sources.next_deadline(), sources.late_clients(at(8))), (Some(at(9)), vec![]));
+        assert_eq!(sources.late_clients(at(9)), [CLIENT]);
+        sources.connect(SOURCE);
+        assert_eq!(sources.close(), [SOURCE, CLIENT]);
+        assert!(!sources.has(CLIENT) && !sources.has(SOURCE) && sources.next_deadline().is_none());
+    }
+}
