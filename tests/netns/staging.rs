@@ -9,7 +9,7 @@ use std::process::Command;
 use libi::{
     Agent, Cause, Delivery, Distribution, Exit, FrontEnd, LaunchOptions, OsBytes, Policy, Programs, Staging,
 };
-use libi_testkit::labs::netns::Network;
+use libi_testkit::labs::netns::{ALL, Network};
 use libi_testkit::local::{Heard, launch_with};
 use libi_testkit::{native, programs};
 
@@ -146,6 +146,30 @@ fn a_long_file_leaves_each_host_once_whatever_the_tree() {
         assert_eq!(copies.iter().sum::<u64>(), 5, "{tree}: {sent:?}");
         assert!(copies.iter().all(|count| *count <= 1), "{tree}: {sent:?}");
     }
+}
+
+#[test]
+fn a_long_file_arrives_where_some_hosts_or_none_reach_each_other() {
+    const LENGTH: u64 = 4_000_000;
+    let Some(network) = Network::of(4) else { return };
+    let scratch = Scratch::new("walls");
+    let data = scratch.0.join("data");
+    fs::File::create(&data).unwrap().set_len(LENGTH).unwrap();
+    let agent = installed_agent(&network);
+    let stages = || {
+        let options = with_files(&network, agent.clone(), Staging::new().file(&data).unwrap());
+        let front = FrontEnd::new().unwrap();
+        let sizes = Distribution::new("sh").args(["-c", "wc -c <$LIBI_STAGE/data"]).hosts("h[1-4]");
+        let session = launch_with(&front, &[sizes], &options);
+        let heard = Heard::all(&front);
+        (0..session.size()).for_each(|rank| assert_eq!(heard.out(rank), format!("{LENGTH}\n")));
+    };
+    for (from, to) in [("h2", "h3"), ("h3", "h2"), ("h3", "h4"), ("h4", "h2")] {
+        network.drop_from_to(from, to, 100, "tcp");
+    }
+    stages();
+    network.drop_from_to(ALL, ALL, 100, "tcp");
+    stages();
 }
 
 #[test]

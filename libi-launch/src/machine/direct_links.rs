@@ -210,6 +210,12 @@ impl DirectLinks {
         if fails { LinkPolicy::Channel } else { policy }
     }
 
+    /// The secret with which children get files from others; `None` if they get them from here, as
+    /// where direct links have failed.
+    pub(super) fn files_secret_of_children(&self) -> Option<&CarriedSecret> {
+        self.files_secret.as_ref().filter(|_| self.reach != Reach::Fails)
+    }
+
     /// The addresses for a child to connect to, and the key that it has to prove; `None` if it
     /// stays in the channel.
     pub(super) fn offer(&self, policy: LinkPolicy, terms: &Terms) -> Option<(Vec<SocketAddr>, LinkKey)> {

@@ -32,6 +32,9 @@
 //! | served | it confirms what it was not sent, or is late with a confirmation | its link is closed |
 //! | served | its link is closed | it is forgotten |
 //!
+//! Where direct links have failed, a node gives its children no secret for files: they get them from it,
+//! and so do all below them.
+//!
 //! # Why files arrive
 //! - A parent asks before the hosts below it: a node holds their requests until its own is sent. The
 //!   front end gives each host a source that has asked earlier. So each host gets its files, from its

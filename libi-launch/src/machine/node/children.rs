@@ -192,7 +192,7 @@ impl Node {
         let config = SessionConfig {
             options,
             secret: self.direct.secret().filter(|_| launches_directly).cloned(),
-            files_secret: self.direct.files_secret().filter(|_| !is_local).cloned(),
+            files_secret: self.direct.files_secret_of_children().filter(|_| !is_local).cloned(),
             dial,
             parent: self.leads(),
             size: self.size,

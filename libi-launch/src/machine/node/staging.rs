@@ -102,7 +102,7 @@ impl Node {
             if let Some(cause) = self.staged.why_failed() {
                 return self.force_end(link, cause, now, out);
             }
-            if self.direct.files_secret().is_some() {
+            if self.direct.files_secret_of_children().is_some() {
                 self.staged.serve_elsewhere(link);
             } else {
                 self.staged.serve(link);
