@@ -63,6 +63,8 @@ MUTANTS = [
   'peer_timeout, now).is_some() {', 'peer_timeout, now).is_some() && false {'),
  ('a client that does not confirm is not given up', M + 'node/sources.rs',
   'self.sources.late_clients(now)', 'self.sources.late_clients(Instant::ZERO)'),
+ ('a slow host holds up those behind it', M + 'node/sources.rs',
+  'self.sources.proved_slow(link)', 'self.sources.proved_slow(link).filter(|_| false)'),
  ('a host that loses its source gets no more', M + 'node/sources.rs',
   'return self.get_from_parent(out);', 'return;'),
  ('a host that has failed is a source', M + 'front_end/reports.rs',

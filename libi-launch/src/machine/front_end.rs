@@ -162,6 +162,12 @@ impl FrontEndState {
         self.source_order.place(launch, addresses)
     }
 
+    /// A host gets staged files slowly; returns those that got them from it, and where they get them
+    /// now.
+    pub(super) fn source_is_slow(&mut self, host: HostIndex) -> Vec<(Launch, Vec<SocketAddr>)> {
+        self.source_order.is_slow(host)
+    }
+
     /// How long the launch has waited for resources.
     pub(super) fn queued(&self) -> Duration {
         self.queued

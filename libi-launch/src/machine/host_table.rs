@@ -92,7 +92,8 @@ impl HostTable {
             | ChildMessage::CommandEnded(..)
             | ChildMessage::Staged(_)
             | ChildMessage::WantsSource(..)
-            | ChildMessage::FilesFrom(_)
+            | ChildMessage::FilesFrom(..)
+            | ChildMessage::SlowClient(_)
             | ChildMessage::InputTaken(_) => {
                 return false;
             }

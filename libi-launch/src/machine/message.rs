@@ -45,8 +45,8 @@ pub enum ParentMessage {
     Run(Box<CommandSpec>),
     /// A signal for processes of a command at and below the receiver.
     SignalCommand(CommandSignal),
-    /// To a host that has asked for a source: where it gets the staged files; from its parent if there
-    /// are no addresses.
+    /// To a host that has asked for a source, or whose source is slow: where it gets the staged files
+    /// from now on; from its parent if there are no addresses.
     Source(HostIndex, Attempt, Vec<SocketAddr>),
 }
 
@@ -136,8 +136,12 @@ pub enum ChildMessage {
     /// To the front end: a host asks for a source of the staged files. Carries the addresses at which
     /// others can get them from it, if there are any.
     WantsSource(HostIndex, Attempt, Vec<SocketAddr>),
-    /// Not forwarded: the sender gets the staged files from its parent, from this place on.
-    FilesFrom(u64),
+    /// To the parent, or to the source: the sender gets the staged files from the receiver, from this
+    /// place on. Carries the host of the sender.
+    FilesFrom(HostIndex, u64),
+    /// To the front end: this host gets files from the sender, and much slower than the sender has got
+    /// them.
+    SlowClient(HostIndex),
     /// The engine of a host runs in the program of its first member, although it should run apart.
     InProgram(HostIndex),
 }

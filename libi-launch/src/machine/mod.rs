@@ -159,6 +159,7 @@
 //! | `Staged` | staging | more of the files is sent |
 //! | `WantsSource` | sources | passed on; the front end answers with `Source` |
 //! | `FilesFrom` | staging | the rest of the files is sent |
+//! | `SlowClient` | sources | passed on; the front end gives its clients another `Source` |
 //! | output | child, output relay | passed on, within the credit of the child |
 //! | `Goodbye` | child | receives directly |
 //!

@@ -20,15 +20,18 @@
 //! | `Unasked` | there is room for them, and the own addresses are known | `WantsSource` | `Asked` |
 //! | `Asked` | `Source` without addresses | `FilesFrom` the place reached, to the parent | `Parent` |
 //! | `Asked` | `Source` | `ConnectSource` | `Connecting` |
-//! | `Connecting` | `SourceConnected` | preamble | `Source` |
+//! | `Connecting` | `SourceConnected` | preamble, `FilesFrom` the place reached | `Source` |
+//! | `Connecting`, `Source` | another `Source`: this one is slow | its link is closed; `ConnectSource` | `Connecting` |
 //! | `Connecting`, `Source` | the link is closed, silent, or violates the protocol | `FilesFrom` | `Parent` |
 //! | `Source` | all files are complete | the link is closed | `Parent` |
 //! | any | the node begins to end | all links of files are closed | |
 //!
 //! | client, a host that gets files from here | event | effect |
 //! |---|---|---|
-//! | | `FilesWanted`, while the files are open or complete | it is served as a child is |
+//! | | `FilesWanted`, while the files are open or complete | it is admitted |
 //! | | `FilesWanted`, otherwise | `Refuse` |
+//! | admitted | `FilesFrom` | it is served as a child is |
+//! | served | it is much slower than this node was | `SlowClient`, once |
 //! | served | it confirms what it was not sent, or is late with a confirmation | its link is closed |
 //! | served | its link is closed | it is forgotten |
 //!
@@ -40,7 +43,9 @@
 //!   front end gives each host a source that has asked earlier. So each host gets its files, from its
 //!   source or its parent, from a host earlier in that order, and no circle can form.
 //! - A source that waits itself shows by heartbeats that it is alive. One that is silent, or is lost, is
-//!   given up, and the parent sends the rest. A slow host holds up those behind it.
+//!   given up, and the parent sends the rest.
+//! - A slow host would hold up all those behind it. Its source tells the front end, which gives the
+//!   clients of the slow host another source, earlier in the order.
 //! - The parent knows from the confirmations how far each child is, and has no deadline for it while it
 //!   gets its files elsewhere: the sender has, whichever that is.
 
@@ -67,14 +72,22 @@ pub(super) enum Origin {
     Source(LinkId),
 }
 
+/// A host that gets files from here.
+#[derive(Debug)]
+struct Client {
+    /// When it has to have asked, or confirmed what it was sent.
+    deadline: Instant,
+    /// Its host, once it has told that, until it has proved slow.
+    watched: Option<HostIndex>,
+}
+
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     origin: Origin,
     /// When something was last heard of the source.
     last_heard: Instant,
-    /// When each client has to have confirmed what it was sent.
-    clients: BTreeMap<LinkId, Instant>,
+    clients: BTreeMap<LinkId, Client>,
     /// The links over which hosts below have asked.
     below: BTreeMap<HostIndex, LinkId>,
     /// Requests of hosts below, until this one has asked.
@@ -113,8 +126,8 @@ impl Sources {
     }
 
     /// The link to a host below that has asked.
-    pub(super) fn answer_to(&mut self, host: HostIndex) -> Option<LinkId> {
-        self.below.remove(&host)
+    pub(super) fn way_to(&self, host: HostIndex) -> Option<LinkId> {
+        self.below.get(&host).copied()
     }
 
     /// The source is reached over this link, once it is connected.
@@ -173,9 +186,21 @@ impl Sources {
         self.last_heard += held_up;
     }
 
-    /// A host gets files from here over this link.
-    pub(super) fn add_client(&mut self, link: LinkId) {
-        self.clients.insert(link, Instant::FAR_FUTURE);
+    /// A host has connected that has until then to tell which it is.
+    pub(super) fn add_client(&mut self, link: LinkId, deadline: Instant) {
+        self.clients.insert(link, Client { deadline, watched: None });
+    }
+
+    /// A client has told its host.
+    pub(super) fn watch(&mut self, link: LinkId, host: HostIndex) {
+        if let Some(client) = self.clients.get_mut(&link) {
+            client.watched = Some(host);
+        }
+    }
+
+    /// A client has proved slow; returns its host the first time.
+    pub(super) fn proved_slow(&mut self, link: LinkId) -> Option<HostIndex> {
+        self.clients.get_mut(&link)?.watched.take()
     }
 
     /// Whether a host gets files from here over this link.
@@ -185,8 +210,8 @@ impl Sources {
 
     /// A client has until then to confirm what it was sent.
     pub(super) fn set_deadline(&mut self, link: LinkId, by: Instant) {
-        if let Some(deadline) = self.clients.get_mut(&link) {
-            *deadline = by;
+        if let Some(client) = self.clients.get_mut(&link) {
+            client.deadline = by;
         }
     }
 
@@ -201,12 +226,12 @@ impl Sources {
 
     /// The clients that are late.
     pub(super) fn late_clients(&self, now: Instant) -> Vec<LinkId> {
-        self.clients.iter().filter(|(_, by)| **by <= now).map(|(link, _)| *link).collect()
+        self.clients.iter().filter(|(_, client)| client.deadline <= now).map(|(link, _)| *link).collect()
     }
 
     /// The next deadline of a client.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.clients.values().copied().min()
+        self.clients.values().map(|client| client.deadline).min()
     }
 
     /// Ends all links of files, and returns them.
@@ -242,8 +267,7 @@ mod tests {
         assert_eq!(sources.ask_for(LinkId(2), HostIndex(5), request(5)), None);
         assert_eq!(sources.ask(), [request(4), request(5)]);
         assert_eq!(sources.ask_for(LinkId(2), HostIndex(6), request(6)), Some(request(6)));
-        assert_eq!(sources.answer_to(HostIndex(5)), Some(LinkId(2)));
-        assert_eq!(sources.answer_to(HostIndex(5)), None, "it has its answer");
+        assert_eq!((sources.way_to(HostIndex(5)), sources.way_to(HostIndex(9))), (Some(LinkId(2)), None));
     }
 
     #[test]
@@ -276,8 +300,11 @@ mod tests {
     #[test]
     fn clients_are_late_when_their_deadline_has_come() {
         let mut sources = Sources::default();
-        sources.add_client(CLIENT);
-        assert_eq!(sources.next_deadline(), Some(Instant::FAR_FUTURE));
+        sources.add_client(CLIENT, at(30));
+        assert_eq!(sources.next_deadline(), Some(at(30)));
+        assert_eq!(sources.proved_slow(CLIENT), None, "it has not told its host");
+        sources.watch(CLIENT, HostIndex(3));
+        assert_eq!((sources.proved_slow(CLIENT), sources.proved_slow(CLIENT)), (Some(HostIndex(3)), None));
         sources.set_deadline(CLIENT, at(9));
         sources.set_deadline(SOURCE, at(1));
         assert_eq!((sources.next_deadline(), sources.late_clients(at(8))), (Some(at(9)), vec![]));

@@ -27,6 +27,7 @@
 //! | | its hello, where hosts get files from each other | | elsewhere |
 //! | elsewhere | it has written something | | elsewhere; done after the last |
 //! | elsewhere | `FilesFrom` a place that it can have reached | `SendStaged` | served |
+//! | served, a client | it confirms much slower than this node has got the files | `SlowClient`, once | served |
 //! | any other | `FilesFrom` | it violates the protocol | |
 //! | served | this node has more, or the child has confirmed something | `SendStaged`, up to its window | served |
 //! | served | it confirms what it was not sent, or less than before | it violates the protocol | |
@@ -54,6 +55,11 @@ pub const PIECE: u64 = 64 << 10;
 const WINDOW: u64 = 1 << 20;
 /// How many may be on their way to all children, beside one piece for each.
 const BUDGET: u64 = 64 << 20;
+
+/// How much slower than this node a client is that holds up those behind it, and how long it is
+/// watched before that is decided. A source that sends to two or three at a time is no reason.
+const SLOWER: f64 = 4.0;
+const LONG_ENOUGH: Duration = Duration::from_secs(2);
 
 /// The bytes before a piece: its place in the sequence.
 pub const PLACE: usize = 8;
@@ -91,6 +97,9 @@ struct Served {
     confirmed: u64,
     /// It gets the files from another node.
     elsewhere: bool,
+    /// From which place on it gets them from here, and since when.
+    first: u64,
+    since: Instant,
 }
 
 impl Served {
@@ -241,7 +250,7 @@ impl StagedFiles {
 
     /// A child that got the files elsewhere gets them from here, from this place on; returns whether
     /// that can be.
-    pub(super) fn serve_from(&mut self, link: LinkId, at: u64) -> bool {
+    pub(super) fn serve_from(&mut self, link: LinkId, at: u64, now: Instant) -> bool {
         let total = self.total;
         let Some(served) = self.children.get_mut(&link).filter(|served| served.elsewhere) else {
             return false;
@@ -249,7 +258,7 @@ impl StagedFiles {
         if !(served.confirmed..=total).contains(&at) {
             return false;
         }
-        *served = Served { sent: at, elsewhere: false, ..*served };
+        *served = Served { sent: at, elsewhere: false, first: at, since: now, ..*served };
         self.outstanding += served.outstanding();
         true
     }
@@ -315,6 +324,16 @@ impl StagedFiles {
         self.children
             .get(&link)
             .is_none_or(|served| served.confirmed < served.sent || served.confirmed == self.total)
+    }
+
+    /// Whether a child confirms much slower than this node has got the files.
+    pub(super) fn is_slow(&self, link: LinkId, now: Instant) -> bool {
+        let Some(served) = self.children.get(&link).filter(|served| !served.elsewhere) else { return false };
+        let rate = |bytes: u64, taken: Duration| bytes as f64 / taken.as_secs_f64();
+        let taken = now.since(served.since);
+        let own = rate(self.arrived, self.last_arrival.since(self.opened));
+        let has_time = taken >= LONG_ENOUGH && served.confirmed < self.total;
+        has_time && own > SLOWER * rate(served.confirmed.saturating_sub(served.first), taken)
     }
 
     /// How much a child has confirmed, if it has not confirmed everything.

@@ -173,7 +173,7 @@ impl Scenario {
 impl Cluster {
     /// An agent looks for its programs.
     pub(crate) fn find_programs(&mut self, from: Id, agenda: &mut Agenda<Self>) {
-        self.has_its_files(from);
+        self.has_its_files(from, agenda.now());
         let found = match self.scenario.lacks_program(&self.processes[from.0 as usize].name) {
             true => Err("tool: not found".to_owned()),
             false => Ok(()),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use libi_core::secure::{KeyId, LinkKey};
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id};
+use libi_core::time::Instant;
 use libi_launch::machine::{ArrivalId, Event, LinkId, LinkPolicy, Notice, Policy};
 
 use crate::direct::process_at;
@@ -254,7 +255,22 @@ fn a_host_that_freezes_while_it_passes_files_on_costs_only_itself() {
         (scenario.freezes, scenario.policy) = (vec![(Duration::from_millis(after), 7)], Policy::AtLeast(19));
         let sim = run(&scenario).unwrap();
         assert!(sim.world.notices.iter().any(|(_, notice)| *notice == Notice::Up), "{after}");
-        let complete = sim.world.complete_hosts();
+        let complete = sim.world.completions().len();
         assert!(complete >= 19, "{after}: {complete}");
+    }
+}
+
+#[test]
+fn a_slow_host_does_not_hold_up_those_behind_it() {
+    for slow in ["node1", "node7", "node18"] {
+        let mut scenario = Scenario::of_agents(20);
+        let mut trouble = StagingTrouble::of_the_largest(0.0, 0.0);
+        trouble.slow_host = Some(slow);
+        (scenario.links, scenario.staging) = (LinkPolicy::Auto, Some(trouble));
+        let sim = run(&scenario).unwrap();
+        let times = sim.world.completions();
+        let [.., before, last] = times[..] else { panic!("{times:?}") };
+        assert!(last > Instant::ZERO + Duration::from_secs(12), "{slow}: it takes 4 us for a byte: {last}");
+        assert!(before < Instant::ZERO + Duration::from_secs(5), "{slow}: {times:?}");
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use libi_core::join::MemberRole;
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id};
+use libi_core::time::Instant;
 use libi_core::wire::{Kind, encode_bytes};
 use libi_launch::failure::Cause;
 use libi_launch::machine::{Event, HostState, LinkId, Node, Notice, PIECE, PLACE, staged_payload};
@@ -43,6 +44,8 @@ pub(crate) struct StagingTrouble {
     /// The fractions of machines with a slow disk, and with a slow link.
     slow_disks: f64,
     slow_links: f64,
+    /// A machine with the slowest link.
+    pub(crate) slow_host: Option<&'static str>,
     /// The fraction of connections between hosts that break while files are sent there.
     cuts: f64,
 }
@@ -51,7 +54,8 @@ impl StagingTrouble {
     /// The longest files, with such fractions of connections that break and of slow links.
     pub(crate) fn of_the_largest(cuts: f64, slow_links: f64) -> Self {
         let [full, fills, corrupts, slow_disks] = [0.0; 4];
-        Self { size: SIZES.len() - 1, keep: false, full, fills, corrupts, slow_disks, slow_links, cuts }
+        let (size, keep, slow_host) = (SIZES.len() - 1, false, None);
+        Self { size, keep, full, fills, corrupts, slow_disks, slow_links, slow_host, cuts }
     }
 }
 
@@ -71,6 +75,7 @@ struct Disk {
     /// Whether its agent knows that all is written: it has sought or started its programs.
     is_complete: bool,
     is_removed: bool,
+    completed_at: Instant,
 }
 
 /// The disks of all machines, and what was sent to them.
@@ -114,6 +119,7 @@ impl Scenario {
             slow_disks: fraction([0.0, 0.0, 0.3, 0.3, 1.0]),
             slow_links: fraction([0.0, 0.0, 0.0, 0.1, 0.5]),
             keep: rng.chance(0.3),
+            slow_host: None,
             size: rng.below(SIZES.len() as u64) as usize,
             cuts: [0.0, 0.0, 0.0, 0.2, 1.0][rng.below(5) as usize],
         });
@@ -173,7 +179,10 @@ impl Scenario {
     fn link_delay(&self, name: &str, length: u32) -> Duration {
         let slow = self.staging.map_or(0.0, |trouble| trouble.slow_links);
         let mut rng = self.of_machine(name, 43);
-        let nanos_per_byte = if rng.chance(slow) { rng.below(SLOWEST) } else { 0 };
+        let mut nanos_per_byte = if rng.chance(slow) { rng.below(SLOWEST) } else { 0 };
+        if self.staging.and_then(|trouble| trouble.slow_host) == Some(name) {
+            nanos_per_byte = SLOWEST;
+        }
         Duration::from_nanos(nanos_per_byte * u64::from(length))
     }
 
@@ -294,16 +303,20 @@ impl Cluster {
         }
     }
 
-    /// How many hosts have all files, or had them.
-    pub(crate) fn complete_hosts(&self) -> usize {
-        self.disks.disks.values().filter(|disk| disk.is_complete).count()
-    }
-
     /// An agent seeks or starts its programs, which it does when it has the files.
-    pub(crate) fn has_its_files(&mut self, from: Id) {
+    pub(crate) fn has_its_files(&mut self, from: Id, now: Instant) {
         if let Some(disk) = self.disks.disks.get_mut(&from) {
+            disk.completed_at = if disk.is_complete { disk.completed_at } else { now };
             disk.is_complete = true;
         }
+    }
+
+    /// When hosts had all files, in this order.
+    pub(crate) fn completions(&self) -> Vec<Instant> {
+        let complete = self.disks.disks.values().filter(|disk| disk.is_complete);
+        let mut times: Vec<_> = complete.map(|disk| disk.completed_at).collect();
+        times.sort();
+        times
     }
 
     /// An agent removes the files.

@@ -76,7 +76,8 @@ impl FrontEndState {
             | ChildMessage::Listening(_)
             | ChildMessage::Staged(_)
             | ChildMessage::WantsSource(..)
-            | ChildMessage::FilesFrom(_)
+            | ChildMessage::FilesFrom(..)
+            | ChildMessage::SlowClient(_)
             | ChildMessage::Dropped(..)
             | ChildMessage::HoldsOutput(_)
             | ChildMessage::CommandEnded(..) => {}

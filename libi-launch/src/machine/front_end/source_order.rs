@@ -5,6 +5,10 @@
 //! |---|---|
 //! | a host asks | its source is the first that has room for a client; its parent if none has |
 //! | a host is launched again, or given up | it is no source, and its source has room again |
+//! | a host is slow | it is no source; its clients get the source before its own, or its own |
+//!
+//! Whether a host receives slowly, or its source sends slowly, its clients are better off with the source
+//! before that. That may then have more clients than others, and the slow host has none.
 //!
 //! Each source has one client: the hosts are a chain, and each sends the files once. A host in a chain
 //! has a piece some time after the host before it. If there are so many hosts that the last would wait
@@ -33,6 +37,7 @@ struct Entry {
     addresses: Vec<SocketAddr>,
     source: Option<HostIndex>,
     clients: u32,
+    is_slow: bool,
 }
 
 impl SourceOrder {
@@ -50,7 +55,7 @@ impl SourceOrder {
     ) -> Vec<SocketAddr> {
         self.remove(launch);
         let most = self.most;
-        let has_room = |entry: &Entry| entry.clients < most && !entry.addresses.is_empty();
+        let has_room = |entry: &Entry| entry.clients < most && !entry.addresses.is_empty() && !entry.is_slow;
         let open = self.entries.iter().skip(self.first_with_room).position(has_room);
         self.first_with_room = open.map_or(self.entries.len(), |place| self.first_with_room + place);
         let entry = self.entries.get_mut(self.first_with_room);
@@ -58,8 +63,33 @@ impl SourceOrder {
             entry.clients += 1;
             (Some(entry.launch.host), entry.addresses.clone())
         });
-        self.entries.push(Entry { launch, addresses, source, clients: 0 });
+        self.entries.push(Entry { launch, addresses, source, clients: 0, is_slow: false });
         at
+    }
+
+    /// A host is slow; returns those that got files from it, and their new source, at these addresses.
+    pub(in crate::machine) fn is_slow(&mut self, host: HostIndex) -> Vec<(Launch, Vec<SocketAddr>)> {
+        let before =
+            |host: HostIndex, entries: &[Entry]| entries.iter().find(|of| of.launch.host == host)?.source;
+        let Some(own) = before(host, &self.entries) else { return Vec::new() };
+        let other = before(own, &self.entries).unwrap_or(own);
+        let mut addresses = Vec::new();
+        let clients = self.entries.iter().filter(|entry| entry.source == Some(host)).count();
+        for entry in &mut self.entries {
+            if entry.launch.host == host {
+                (entry.is_slow, entry.clients) = (true, 0);
+            } else if entry.launch.host == other {
+                addresses.clone_from(&entry.addresses);
+                entry.clients += clients as u32; // there are few
+            }
+        }
+        let moved = self.entries.iter_mut().filter(|entry| entry.source == Some(host));
+        moved
+            .map(|entry| {
+                entry.source = Some(other);
+                (entry.launch, addresses.clone())
+            })
+            .collect()
     }
 
     /// This launch of a host, and those before it, are over.
@@ -117,6 +147,20 @@ mod tests {
         assert_eq!(order.place(launch(0, 1), at(0)), at(3));
         order.remove(launch(0, 0));
         assert_eq!(order.place(launch(4, 0), at(4)), at(0), "a later attempt goes on");
+    }
+
+    #[test]
+    fn clients_of_a_slow_host_get_the_source_before_its_own() {
+        let mut order = SourceOrder::new(10, 10 << 20);
+        for host in [0, 1, 2, 3] {
+            order.place(launch(host, 0), at(host));
+        }
+        assert_eq!(order.is_slow(HostIndex(2)), [(launch(3, 0), at(0))]);
+        assert_eq!(order.place(launch(4, 0), at(4)), at(3), "the slow one is no source any more");
+        assert_eq!(order.is_slow(HostIndex(2)), [], "it has no client");
+        assert_eq!(order.is_slow(HostIndex(1)), [(launch(2, 0), at(0))], "there is none before its own");
+        assert_eq!(order.is_slow(HostIndex(0)), [], "it has none, and its clients no other");
+        assert_eq!(order.is_slow(HostIndex(9)), []);
     }
 
     #[test]

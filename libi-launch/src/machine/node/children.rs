@@ -268,9 +268,13 @@ impl Node {
                 let launch = Launch { host: *host, attempt: *attempt };
                 return self.source_wanted(link, launch, std::mem::take(addresses), out);
             }
-            (ChildMessage::FilesFrom(at), _) => {
+            (ChildMessage::FilesFrom(_, at), _) => {
                 let at = *at;
                 return self.files_from(link, at, now, out);
+            }
+            (ChildMessage::SlowClient(host), _) => {
+                let host = *host;
+                return self.source_is_slow(host, out);
             }
             (ChildMessage::InputTaken(bytes), _) => {
                 let bytes = *bytes;

@@ -61,16 +61,26 @@ impl Node {
         addresses: Vec<SocketAddr>,
         out: &mut Vec<Effect>,
     ) {
+        let request = ChildMessage::WantsSource(host, attempt, addresses.clone());
+        let request = self.sources.ask_for(link, host, request);
         if let Role::FrontEnd(front) = &mut self.role {
             let source = front.place_source(Launch { host, attempt }, addresses);
-            Self::send(link, Kind::Control, &ParentMessage::Source(host, attempt, source), out);
-            return;
+            return self.source_given(host, attempt, source, out);
         }
-        let request = ChildMessage::WantsSource(host, attempt, addresses);
-        self.reports.extend(self.sources.ask_for(link, host, request));
+        self.reports.extend(request);
     }
 
-    /// The front end has answered this host, or one below.
+    /// A host at or below a child gets files slowly: at the front end, its clients get another source.
+    pub(super) fn source_is_slow(&mut self, host: HostIndex, out: &mut Vec<Effect>) {
+        let Role::FrontEnd(front) = &mut self.role else {
+            return self.reports.push(ChildMessage::SlowClient(host));
+        };
+        for (Launch { host, attempt }, source) in front.source_is_slow(host) {
+            self.source_given(host, attempt, source, out);
+        }
+    }
+
+    /// The front end gives a source to this host, or to one below.
     pub(super) fn source_given(
         &mut self,
         host: HostIndex,
@@ -79,14 +89,17 @@ impl Node {
         out: &mut Vec<Effect>,
     ) {
         if self.identity().and_then(Identity::leads) != Some(Launch { host, attempt }) {
-            if let Some(link) = self.sources.answer_to(host) {
+            if let Some(link) = self.sources.way_to(host) {
                 Self::send(link, Kind::Control, &ParentMessage::Source(host, attempt, addresses), out);
             }
             return;
         }
-        if self.sources.origin() != Origin::Asked || !self.staged.is_open() {
+        let has_asked =
+            matches!(self.sources.origin(), Origin::Asked | Origin::Connecting(_) | Origin::Source(_));
+        if !has_asked || !self.staged.is_open() {
             return;
         }
+        out.extend(self.sources.leave().map(Effect::Close));
         match self.files_key().filter(|_| !addresses.is_empty()) {
             Some(key) => {
                 let link = self.children.next_link();
@@ -100,15 +113,18 @@ impl Node {
     /// The parent sends what is missing.
     fn get_from_parent(&mut self, out: &mut Vec<Effect>) {
         out.extend(self.sources.leave().map(Effect::Close));
-        if self.staged.is_open() && !self.stage.has_begun_to_end() {
-            self.reports.push(ChildMessage::FilesFrom(self.staged.arrived()));
+        if let Some(own) = self.leads().filter(|_| self.staged.is_open() && !self.stage.has_begun_to_end()) {
+            self.reports.push(ChildMessage::FilesFrom(own, self.staged.arrived()));
         }
     }
 
     /// The connection to the source is open.
     pub(super) fn source_connected(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        if self.sources.connected(link, now) {
+        let is_awaited = self.sources.connected(link, now);
+        if let Some(own) = self.leads().filter(|_| is_awaited) {
             Self::send_preamble(link, out);
+            let asks = ChildMessage::FilesFrom(own, self.staged.arrived());
+            Self::send(link, Kind::Control, &vec![asks], out);
         }
     }
 
@@ -121,9 +137,8 @@ impl Node {
         out.push(Effect::Await(link));
         out.push(Effect::Admit(arrival, link));
         Self::send_preamble(link, out);
-        self.sources.add_client(link);
-        self.staged.serve(link);
-        self.serve_staged(link, now, out);
+        self.sources.add_client(link, now + self.time_to_join());
+        self.staged.serve_elsewhere(link);
     }
 
     /// Something has arrived on a link of files.
@@ -170,10 +185,22 @@ impl Node {
     ) -> Option<()> {
         let reports: Vec<ChildMessage> = decode_control(&Frame::from_parts(header, payload)?).ok()?;
         for report in reports {
-            let ChildMessage::Staged(count) = report else { return None };
-            if !self.staged.confirm(link, count) {
+            let is_true = match report {
+                ChildMessage::Staged(count) => self.staged.confirm(link, count),
+                ChildMessage::FilesFrom(host, at) => {
+                    self.sources.watch(link, host);
+                    self.staged.serve_from(link, at, now)
+                }
+                _ => false,
+            };
+            if !is_true {
                 return None;
             }
+        }
+        if self.staged.is_slow(link, now)
+            && let Some(host) = self.sources.proved_slow(link)
+        {
+            self.reports.push(ChildMessage::SlowClient(host));
         }
         self.serve_staged(link, now, out);
         self.await_confirmation(link, now);
@@ -230,7 +257,7 @@ impl Node {
         if let Some(cause) = self.staged.why_failed() {
             return self.force_end(link, cause, now, out);
         }
-        if !self.staged.serve_from(link, at) {
+        if !self.staged.serve_from(link, at, now) {
             let cause = Cause::Protocol("files from a place that it has not reached".to_owned());
             return self.force_end(link, cause, now, out);
         }

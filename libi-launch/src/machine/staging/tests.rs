@@ -136,12 +136,15 @@ fn a_child_that_gets_files_elsewhere_is_sent_nothing_until_it_asks() {
     assert!(!files.confirm(LINK, PIECE) && !files.confirm(LINK, 10 * WINDOW + 1), "neither can be");
     // Some pieces have arrived there and are not written.
     for wrong in [PIECE, 10 * WINDOW + 1] {
-        assert!(!files.serve_from(LINK, wrong));
+        assert!(!files.serve_from(LINK, wrong, Instant::ZERO));
     }
-    assert!(files.serve_from(LINK, 5 * PIECE) && files.owes(LINK));
+    assert!(files.serve_from(LINK, 5 * PIECE, Instant::ZERO) && files.owes(LINK));
     assert_eq!((files.next_piece(LINK), files.missing_children()), (Some((5 * PIECE, PIECE as u32)), 1));
     assert!(files.confirm(LINK, 4 * PIECE) && !files.confirm(LINK, 7 * PIECE), "it was not sent");
-    assert!(!files.serve_from(LINK, 6 * PIECE) && !files.serve_from(LinkId(2), 0), "once, and only a child");
+    assert!(
+        !files.serve_from(LINK, 6 * PIECE, Instant::ZERO) && !files.serve_from(LinkId(2), 0, Instant::ZERO),
+        "once, and only a child"
+    );
     files.forget(LINK);
     assert_eq!(files.progress().0, 4 * PIECE);
 }
@@ -164,4 +167,25 @@ fn progress_counts_what_children_confirm_also_those_that_are_gone() {
     files.serve(LinkId(2));
     assert_eq!(files.progress(), (40, 140));
     assert_eq!(files.served(), [LinkId(2)]);
+}
+
+#[test]
+fn a_client_is_slow_that_takes_much_longer_than_this_node_has() {
+    let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+    let mut files = receiving(100 * PIECE);
+    for number in 0..40 {
+        assert!(files.arrive(piece(number * PIECE, PIECE as u32), at(number / 10)).is_some());
+    }
+    files.written(40 * PIECE);
+    files.serve_elsewhere(LINK);
+    assert!(!files.is_slow(LINK, at(9)), "it gets nothing from here");
+    // This node has got 40 pieces in 3 seconds.
+    assert!(files.serve_from(LINK, PIECE, at(3)));
+    for _ in 0..8 {
+        files.next_piece(LINK);
+    }
+    assert!(files.confirm(LINK, 9 * PIECE));
+    assert!(!files.is_slow(LINK, at(4)), "it is too early to know");
+    assert!(!files.is_slow(LINK, at(5)), "8 pieces in 2 seconds");
+    assert!(files.is_slow(LINK, at(6)), "8 pieces in 3 seconds");
 }

@@ -38,7 +38,7 @@ impl Cluster {
                 return self.start_program(from, start, (*link, *rank), agenda);
             }
             StartRequest::Member(link, rank, _) => {
-                self.has_its_files(from);
+                self.has_its_files(from, agenda.now());
                 (*link, MemberRole::Local(*rank), self.process(from).attempt, String::new())
             }
             StartRequest::Process(link, program) => {
