@@ -46,11 +46,20 @@ impl HostRuns {
 
     /// Adds a host at the end.
     pub fn push_back(&mut self, host: HostIndex) {
+        self.push_run((host.0, 1));
+    }
+
+    /// Adds all hosts of another sequence at the end, in the time that its runs take.
+    pub fn append(&mut self, others: &Self) {
+        others.runs.iter().for_each(|run| self.push_run(*run));
+    }
+
+    fn push_run(&mut self, (host, more): (u32, u32)) {
         match self.runs.back_mut() {
-            Some((first, count)) if first.checked_add(*count) == Some(host.0) => *count += 1,
-            _ => self.runs.push_back((host.0, 1)),
+            Some((first, count)) if first.checked_add(*count) == Some(host) => *count += more,
+            _ => self.runs.push_back((host, more)),
         }
-        self.len += 1;
+        self.len += more as usize;
     }
 
     /// Adds a host at the front.
@@ -215,6 +224,12 @@ mod tests {
                 prop_assert_eq!(ours.iter().collect::<Vec<_>>(), plain.clone());
                 prop_assert_eq!(ours.len(), plain.len());
                 prop_assert_eq!(ours.contains(host), plain.contains(&host));
+                let (mut ours, one) = (ours.clone(), [host].into_iter().collect());
+                ours.append(&one);
+                ours.append(&ours.clone());
+                prop_assert_eq!(ours.len(), 2 * (plain.len() + 1));
+                let twice = [&plain[..], &[host], &plain[..], &[host]].concat();
+                prop_assert_eq!(ours.iter().collect::<Vec<_>>(), twice);
             }
         }
     }

@@ -48,7 +48,7 @@ impl Queue {
         let all = self.release_reserved();
         let more = self.split_off(all);
         if let Some(HostState::Up(share)) = self.states.get_mut(&child) {
-            share.hosts = share.hosts.iter().chain(more.hosts.iter()).collect();
+            share.hosts.append(&more.hosts);
             share.attempts.extend(more.attempts.iter().map(|(host, attempt)| (*host, *attempt)));
         }
         Ok(more)
@@ -132,9 +132,10 @@ impl Queue {
     /// Makes the hosts reserved for this launcher available to children; returns how many hosts
     /// wait in all.
     pub(super) fn release_reserved(&mut self) -> usize {
-        let reserved = core::mem::take(&mut self.reserved);
-        if !reserved.is_empty() {
-            self.waiting = reserved.iter().chain(self.waiting.iter()).collect();
+        let mut waiting = core::mem::take(&mut self.reserved);
+        if !waiting.is_empty() {
+            waiting.append(&self.waiting);
+            self.waiting = waiting;
         }
         self.waiting.len()
     }
