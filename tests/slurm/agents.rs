@@ -23,3 +23,18 @@ fn any_program_runs_on_32_nodes_in_a_job_and_outside() {
         lab.nothing_is_left();
     }
 }
+
+#[test]
+fn a_long_file_is_on_32_nodes_before_their_programs() {
+    let Some(lab) = Slurm::up() else { return };
+    let file = native::scratch().join(format!("slurm-long-{}", std::process::id()));
+    std::fs::File::create(&file).unwrap().set_len(4_000_000).unwrap();
+    let mut command = lab.plain(programs::libi());
+    native::without_job(&mut command).args(["run", "--backend", "srun", "--hosts", "s[0001-0032]"]);
+    command.arg("--stage").arg(&file).args(["sh", "-c", "cat $LIBI_STAGE/* | wc -c"]);
+    let output = command.output().unwrap();
+    std::fs::remove_file(file).unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "4000000\n".repeat(32), "{}", said(&output));
+    lab.nothing_is_left();
+}
