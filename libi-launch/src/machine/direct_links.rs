@@ -160,11 +160,7 @@ impl DirectLinks {
     /// Children may connect directly, or arrive at the rendezvous: returns whether to listen for
     /// them now.
     pub(super) fn listen(&mut self) -> bool {
-        let begins = self.secret.is_some() && self.listening == Listening::No;
-        if begins {
-            self.listening = Listening::Asked;
-        }
-        begins
+        self.secret.is_some() && self.listen_for_others()
     }
 
     /// Others arrive here that need no secret of the session: returns whether to listen for them now.

@@ -161,7 +161,10 @@ impl Sources {
 
     /// The open link to the source.
     pub(super) fn source(&self) -> Option<LinkId> {
-        self.link().filter(|link| self.origin == Origin::Source(*link))
+        match self.origin {
+            Origin::Source(link) => Some(link),
+            Origin::Parent | Origin::Unasked | Origin::Asked | Origin::Connecting(_) => None,
+        }
     }
 
     /// Whether this is a link of files.

@@ -12,7 +12,9 @@
 //!
 //! Each source has one client: the hosts are a chain, and each sends the files once. A host in a chain
 //! has a piece some time after the host before it. If there are so many hosts that the last would wait
-//! longer than the files take, each source has two clients.
+//! half as long as the files take, each source has two clients.
+//!
+//! The source of a host is always before it: no circle can form.
 
 use std::net::SocketAddr;
 
@@ -99,6 +101,10 @@ impl SourceOrder {
         let Some(place) = self.entries.iter().position(is_over) else { return };
         let source = self.entries.remove(place).source;
         self.first_with_room = 0;
+        // Those that got files from it get them from their parents. The host may come again, behind them.
+        for client in self.entries.iter_mut().filter(|entry| entry.source == Some(launch.host)) {
+            client.source = None;
+        }
         let mut others = self.entries.iter_mut();
         if let Some(entry) = source.and_then(|source| others.find(|entry| entry.launch.host == source)) {
             entry.clients = entry.clients.saturating_sub(1);
@@ -161,6 +167,20 @@ mod tests {
         assert_eq!(order.is_slow(HostIndex(1)), [(launch(2, 0), at(0))], "there is none before its own");
         assert_eq!(order.is_slow(HostIndex(0)), [], "it has none, and its clients no other");
         assert_eq!(order.is_slow(HostIndex(9)), []);
+    }
+
+    #[test]
+    fn a_source_is_before_its_clients_also_when_a_host_has_come_again() {
+        let mut order = SourceOrder::new(10, 10 << 20);
+        for host in [0, 1, 2, 3] {
+            order.place(launch(host, 0), at(host));
+        }
+        assert_eq!(order.place(launch(0, 1), at(0)), at(3));
+        assert_eq!(order.is_slow(HostIndex(2)), [(launch(3, 0), at(1))], "host 0 gets its files from host 3");
+        let place = |host| order.entries.iter().position(|entry| entry.launch.host == host);
+        for entry in &order.entries {
+            assert!(entry.source.is_none_or(|source| place(source) < place(entry.launch.host)), "{entry:?}");
+        }
     }
 
     #[test]
