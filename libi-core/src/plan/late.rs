@@ -179,7 +179,7 @@ impl Queue {
     pub fn child_ready(&mut self, launch: Launch, now: Instant) -> Result<Share, QueueError> {
         self.record_answer(launch, now)?;
         self.end_back_offs(now);
-        let share = self.share(now) as usize;
+        let share = self.share(true, now) as usize;
         Ok(self.give_share(launch.host, share))
     }
 
@@ -356,8 +356,9 @@ impl Queue {
         self.in_flight.turns(self.turns.iter());
     }
 
-    /// The number of waiting hosts that a child that is ready now should get.
-    fn share(&mut self, now: Instant) -> u32 {
+    /// The number of waiting hosts that a child that is ready now should get. `launches`: whether this
+    /// node can launch some of them itself.
+    fn share(&mut self, launches: bool, now: Instant) -> u32 {
         if self.waiting.is_empty() {
             return 0;
         }
@@ -367,7 +368,7 @@ impl Queue {
         let growth = Growth::new(&cost);
         let capacity = LaunchCapacity {
             growth,
-            launcher_growth: Growth::new(&Cost { seq, ..cost }),
+            launcher_growth: launches.then(|| Growth::new(&Cost { seq, ..cost })),
             child_ready: now.as_nanos(),
             launcher_slot: self.turns.next_free(&self.estimate).max(now).as_nanos(),
             in_flight: self.in_flight.expected(now, growth.rem()),

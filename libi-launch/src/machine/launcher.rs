@@ -221,7 +221,8 @@ impl Launcher {
             return Ok(());
         }
         if self.health.is_out_of_resources() && self.queue.in_flight() > 0 {
-            return Err(None); // the next child that comes up gets the waiting hosts
+            // The next children that come up get the waiting hosts; if all are silent, those that are up.
+            return Err(self.in_flight_not_silent(now).next().map(|started| self.silent_from(started)));
         }
         let estimate = self.queue.estimate();
         if let Some(at) = self.window.not_before(now, &estimate) {
@@ -230,14 +231,23 @@ impl Launcher {
         let limit = self.window.limit(&estimate);
         self.queue.set_window(limit);
         let limit = self.room_to_stage(limit, terms).unwrap_or(limit);
-        let timeout = self.timeout();
-        let since = Instant::from_nanos((now.since(Instant::ZERO).saturating_sub(timeout)).as_nanos() as u64);
-        let mut counted = self.queue.in_flight_since(since);
+        let mut counted = self.in_flight_not_silent(now);
         let earliest = counted.next();
         if earliest.map_or(0, |_| 1 + counted.count()) >= limit {
-            return Err(earliest.map(|started| started + timeout + Duration::from_nanos(1)));
+            return Err(earliest.map(|started| self.silent_from(started)));
         }
         if self.queue.in_flight() >= most { Err(None) } else { Ok(()) }
+    }
+
+    /// The start times of the launches in flight that have not been silent for long, in order.
+    fn in_flight_not_silent(&self, now: Instant) -> impl Iterator<Item = Instant> + '_ {
+        let since = now.since(Instant::ZERO).saturating_sub(self.timeout());
+        self.queue.in_flight_since(Instant::ZERO + since)
+    }
+
+    /// When a launch that was started then has been silent for long.
+    fn silent_from(&self, started: Instant) -> Instant {
+        started + self.timeout() + Duration::from_nanos(1)
     }
 
     /// Begins an attempt at a host; returns what to launch.
@@ -299,9 +309,9 @@ impl Launcher {
     }
 
     /// Whether the last launch was refused for lack of resources, and none is in flight whose host
-    /// could take the hosts that wait.
-    pub(super) fn is_stuck(&self) -> bool {
-        self.health.is_out_of_resources() && self.queue.in_flight() == 0
+    /// will soon take the hosts that wait.
+    pub(super) fn is_stuck(&self, now: Instant) -> bool {
+        self.health.is_out_of_resources() && self.in_flight_not_silent(now).next().is_none()
     }
 
     /// Whether new children are given hosts.

@@ -149,14 +149,14 @@ const FOUND_WITH_STAGING: [u64; 10] = [
 ];
 
 /// Seeds that have found defects since commands run in sessions, in the checks: output of members behind
-/// much output of commands, and commands at once, which take more steps.
-///
-/// In a tree of 800 levels they take too many (990_000_027_410): there are fewer commands there.
-const FOUND_WITH_COMMANDS: [u64; 2] = [77_000_325, 19_410_429_100];
+/// much output of commands, and commands at once, which take more steps; and too many of them, in a tree
+/// of 800 levels; and a host that is ended with others as often as hosts may be lost.
+const FOUND_WITH_COMMANDS: [u64; 4] = [77_000_325, 19_410_429_100, 990_000_027_410, 500_010_000];
 
 /// Seeds that have found defects since output is merged, in the checks: ends behind output that each of 352
-/// levels may hold for a second.
-const FOUND_WITH_FOLDS: [u64; 1] = [174_869_730_180];
+/// levels may hold for a second; and in the machine, a tree of 450 levels: launchers with resources for
+/// three launches gave all hosts that waited to the first child.
+const FOUND_WITH_FOLDS: [u64; 2] = [174_869_730_180, 283_371_951_800];
 
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {

@@ -12,7 +12,7 @@ use libi_launch::machine::{Event, LinkPolicy, Node, Notice, Policy};
 use crate::agents::AgentTrouble;
 use crate::driver::Driver;
 use crate::folding::Folds;
-use crate::scenario::{Scenario, Trouble};
+use crate::scenario::{Scenario, Trouble, Turns};
 use crate::world::{BulkTrouble, Cluster, Process};
 
 impl Scenario {
@@ -73,4 +73,23 @@ fn all_hosts_of_a_large_start_arrive_and_share_their_links() {
     assert!(most <= share + 1, "a relay holds {most} links, but {share} would do");
     let (redirected, came_back) = (sim.world.bulk.redirected, sim.world.bulk.came_back);
     assert_eq!((redirected, came_back), (hosts as usize - share, 0));
+}
+
+#[test]
+fn hosts_that_can_launch_three_each_share_what_waits() {
+    let hosts = 2_000;
+    let mut scenario = Scenario::of_agents(hosts);
+    (scenario.capacity, scenario.turns) = (Some(3), Turns::Lock);
+    (scenario.seq, scenario.rem) = (Duration::from_millis(9), Duration::from_millis(184));
+    let mut sim = Sim::new(Cluster::new(scenario.clone()));
+    let node = Node::front(SessionKey(1), &scenario.plan(), 1);
+    let front = sim.agenda.start(Driver::new(node));
+    sim.agenda.tell(Instant::ZERO, front, Event::Begin.into());
+    let steps = 1_000 * u64::from(hosts);
+    assert_ne!(sim.run(Instant::ZERO + Duration::from_secs(10), steps), StopReason::StepLimit);
+    let up = sim.world.notices.iter().find(|(_, notice)| *notice == Notice::Up).unwrap().0;
+    let depth = sim.world.starts.iter().map(|start| start.depth).max().unwrap();
+    println!("{hosts} hosts up at {up}, in {depth} levels");
+    // A full tree with three children each has seven levels.
+    assert!(depth <= 16, "{depth} levels");
 }

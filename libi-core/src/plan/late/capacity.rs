@@ -17,8 +17,8 @@ const SILENT_AFTER: u64 = 2;
 pub(super) struct LaunchCapacity {
     /// The number of hosts that one of them can have up over time.
     pub(super) growth: Growth,
-    /// The same for the launcher itself.
-    pub(super) launcher_growth: Growth,
+    /// The same for the launcher itself, if it can launch more.
+    pub(super) launcher_growth: Option<Growth>,
     /// When the child is ready: now.
     pub(super) child_ready: u64,
     /// The launcher's next launch slot.
@@ -34,7 +34,9 @@ impl LaunchCapacity {
     /// Whether all hosts can be up at this time.
     fn can_finish_by(&self, finish: u64) -> bool {
         let up_from = |ready: u64| self.growth.others_up(finish.saturating_sub(ready), self.remaining);
-        let own = self.launcher_growth.others_up(finish.saturating_sub(self.launcher_slot), self.remaining);
+        let own = self
+            .launcher_growth
+            .map_or(0, |growth| growth.others_up(finish.saturating_sub(self.launcher_slot), self.remaining));
         let mut up = up_from(self.child_ready).saturating_add(own);
         for &ready in &self.in_flight {
             if up >= self.remaining {

@@ -7,14 +7,15 @@ use crate::time::Instant;
 
 impl Queue {
     /// As [`child_ready`](Self::child_ready), for a launcher without resources for more children:
-    /// the child gets all waiting hosts.
+    /// the child and the launches in flight that are still expected get all waiting hosts.
     ///
     /// # Errors
     /// When this launch is not in flight.
-    pub fn child_ready_with_all(&mut self, launch: Launch, now: Instant) -> Result<Share, QueueError> {
+    pub fn child_ready_of_full(&mut self, launch: Launch, now: Instant) -> Result<Share, QueueError> {
         self.record_answer(launch, now)?;
         self.end_back_offs(now);
-        let share = self.release_reserved();
+        self.release_reserved();
+        let share = self.share(false, now) as usize;
         Ok(self.give_share(launch.host, share))
     }
 

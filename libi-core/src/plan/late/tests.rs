@@ -275,6 +275,19 @@ fn a_launcher_that_may_have_few_in_flight_keeps_little() {
 }
 
 #[test]
+fn a_launcher_that_can_launch_no_more_leaves_all_to_its_children() {
+    let mut queue = queue(103, 10, 100);
+    let [first, second, third] = [0, 10, 20].map(|millis| launch(&mut queue, millis));
+    let mut given = |launch: Launch, millis| {
+        queue.child_ready_of_full(launch, at(millis)).map(|share| share.hosts.len()).unwrap()
+    };
+    let (one, two) = (given(first, 100), given(second, 110));
+    assert!(one >= two && (30..50).contains(&one) && (25..40).contains(&two), "{one} {two}");
+    // The third is not expected any more, or else it would be the last.
+    assert_eq!(given(third, 1_000), 100 - one - two);
+}
+
+#[test]
 fn launches_that_wait_for_their_turn_are_expected_after_it() {
     // Ten starts at once have their turns one after the other: the tenth is where it would be
     // with starts 10 ms apart.

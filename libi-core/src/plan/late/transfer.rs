@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(queue.adopt(vain(7), None), Err(QueueError::AlreadyHere(HostIndex(7))));
         let first = launch(&mut queue, 40);
         assert!(first == vain(7) || first == vain(8), "{first:?}");
-        let share = queue.child_ready_with_all(children[1], at(50)).unwrap();
+        let share = queue.child_ready_of_full(children[1], at(50)).unwrap();
         let other = 7 + 8 - first.host.0;
         assert_eq!(share.attempts[&HostIndex(other)], AGAIN);
         assert_eq!(queue.waiting(), 0);

@@ -7,7 +7,7 @@
 //! | the leader of the first host, and leaders launch | all other hosts |
 //! | any, and the front end launches | none, until that lacks the resources for more launches |
 //! | any, and more children cannot launch than have launched a host | none |
-//! | any, and this node lacks the resources for more launches | all hosts that wait |
+//! | any, and this node lacks the resources for more launches | its part of the hosts that wait, beside the launches in flight that are still expected |
 //! | any, and files take longer than a launch (`fan_out.rs`) | an equal part of the hosts that wait |
 //! | any other | what the late-commit queue says |
 
@@ -46,7 +46,7 @@ impl Launcher {
                 let kept = if terms.front.is_some() { HostRuns::new() } else { hosts };
                 self.queue.child_ready_with(launch, terms.now, kept)
             }
-            None if self.health.is_out_of_resources() => self.queue.child_ready_with_all(launch, terms.now),
+            None if self.health.is_out_of_resources() => self.queue.child_ready_of_full(launch, terms.now),
             None => match self.part_to_stage(terms) {
                 Some(count) => self.queue.child_ready_with_last(launch, terms.now, count),
                 None => self.queue.child_ready(launch, terms.now),

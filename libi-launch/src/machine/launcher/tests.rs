@@ -173,6 +173,21 @@ fn launches_that_are_silent_for_long_do_not_fill_the_window() {
 }
 
 #[test]
+fn a_launcher_without_resources_waits_for_launches_in_flight_until_they_are_silent() {
+    let mut leader = Leader::of(1..40);
+    let launches = [(); 3].map(|()| leader.launch(at(1)).unwrap());
+    leader.fail(launches[2], failure(Cause::OutOfResources("no processes".to_owned())), at(1));
+    leader.launcher.started(Duration::ZERO, true);
+    assert_eq!(leader.launch(at(1)), None);
+    let silent = leader.launcher.next_wake().unwrap();
+    let given =
+        leader.act(at(2), |launcher, terms, _| launcher.ready(LinkId(1), launches[0], terms)).unwrap();
+    assert!((10..30).contains(&given.specs.len()), "the other one gets its part: {}", given.specs.len());
+    assert!(!leader.launcher.is_stuck(at(2)));
+    assert!(silent > at(3) && leader.launcher.is_stuck(silent), "what is silent gets none: {silent}");
+}
+
+#[test]
 fn what_comes_back_when_launching_has_stopped_is_given_up() {
     let mut leader = Leader::of(1..40);
     let (first, given) = leader.launch_and_share();

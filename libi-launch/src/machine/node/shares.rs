@@ -44,9 +44,9 @@ impl Node {
     }
 
     /// Gives waiting hosts to a child that is up, if this node has no resources and no launch is in
-    /// flight that could take them.
-    pub(super) fn hand_down(&mut self, out: &mut Vec<Effect>) {
-        if self.launcher.is_stuck()
+    /// flight that will soon take them.
+    pub(super) fn hand_down(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        if self.launcher.is_stuck(now)
             && self.stage.is_launching()
             && let Some((link, child)) = self.child_for_overflow()
             && let Some(given) = self.launcher.give_waiting_to(child)
