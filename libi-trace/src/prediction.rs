@@ -38,10 +38,32 @@ impl Prediction {
         let Some(count) = NonZeroU32::new(hosts) else {
             return Self { cost, up: Vec::new() };
         };
-        let (_, schedule) = greedy::plan(count, &cost);
-        let first = cost.constant.saturating_add(cost.rem);
-        let since_first = (0..hosts).filter_map(|place| schedule.ready(place));
-        let up = since_first.map(|at| first.saturating_add(at.since(Instant::ZERO)));
+        Self::of_plan(count, 0, cost, cost.constant.saturating_add(cost.rem))
+    }
+
+    /// The same for a front end that goes on launching beside the hosts.
+    ///
+    /// ```
+    /// use libi_core::cost::Cost;
+    /// use libi_trace::Prediction;
+    /// use std::time::Duration;
+    ///
+    /// let ms = Duration::from_millis;
+    /// let prediction = Prediction::greedy_from_front_end(3, Cost::new(ms(7), ms(100)));
+    /// assert_eq!(prediction.up, [ms(100), ms(107), ms(114)]);
+    /// ```
+    #[must_use]
+    pub fn greedy_from_front_end(hosts: u32, cost: Cost) -> Self {
+        // The front end is the root of the tree.
+        let count = NonZeroU32::MIN.saturating_add(hosts);
+        Self::of_plan(count, 1, cost, cost.constant)
+    }
+
+    /// The greedy plan of so many nodes, whose root is up after `before`, from this node on.
+    fn of_plan(nodes: NonZeroU32, from: u32, cost: Cost, before: Duration) -> Self {
+        let (_, schedule) = greedy::plan(nodes, &cost);
+        let since_root = (from..nodes.get()).filter_map(|place| schedule.ready(place));
+        let up = since_root.map(|at| before.saturating_add(at.since(Instant::ZERO)));
         Self { cost, up: up.collect() }
     }
 

@@ -30,6 +30,8 @@ pub struct LaunchReport {
     /// How long the launch waited for resources.
     queued: Duration,
     flat: Option<FlatFallback>,
+    /// Whether the front end launched hosts from the first moment, beside the hosts.
+    from_front_end: bool,
 }
 
 /// Why the front end launched all hosts itself, instead of letting them launch each other.
@@ -107,7 +109,8 @@ impl LaunchReport {
         let (session, members) = (layout.session(), layout.size());
         let queued = node.queued();
         let took = took.saturating_sub(queued);
-        Self { session, members, up, took, hosts, replaced, backend, reason, queued, flat }
+        let from_front_end = node.launches_as_leaders();
+        Self { session, members, up, took, hosts, replaced, backend, reason, queued, flat, from_front_end }
     }
 
     /// Updates which links are direct.
@@ -247,7 +250,14 @@ impl LaunchReport {
             session: self.session.to_string(),
             hosts: self.hosts.iter().map(line).collect(),
             up: self.up.then_some(self.took),
-            predicted: self.cost().map(|cost| Prediction::greedy(self.joined() as u32, cost)),
+            predicted: self.cost().map(|cost| {
+                let hosts = self.joined() as u32;
+                if self.from_front_end {
+                    Prediction::greedy_from_front_end(hosts, cost)
+                } else {
+                    Prediction::greedy(hosts, cost)
+                }
+            }),
         }
     }
 }

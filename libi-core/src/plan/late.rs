@@ -95,6 +95,8 @@ pub struct Queue {
     waiting: HostRuns,
     /// Launched before all others and never given away: launches of these hosts failed elsewhere.
     reserved: HostRuns,
+    /// This host is never given away at all.
+    kept: Option<HostIndex>,
     /// The state of every host that is neither waiting nor in a share.
     states: BTreeMap<HostIndex, HostState>,
     /// Hosts that back off, by the end of the back-off.
@@ -141,6 +143,7 @@ impl Queue {
         Self {
             waiting: share.hosts,
             reserved: HostRuns::new(),
+            kept: None,
             states: BTreeMap::new(),
             backing_off: BTreeSet::new(),
             in_flight: InFlight::default(),
@@ -152,6 +155,11 @@ impl Queue {
             window: None,
             earliest_finish: 0,
         }
+    }
+
+    /// From now on this host is given to no child. It has to be the next to be launched, or elsewhere.
+    pub fn keep(&mut self, host: HostIndex) {
+        self.kept = Some(host);
     }
 
     /// Decides what to launch now. Call it whenever another launch may be started.
@@ -252,7 +260,9 @@ impl Queue {
     /// Removes every host that waits or backs off, each with the attempt that would have been next.
     pub fn give_up_waiting(&mut self) -> impl Iterator<Item = Launch> {
         self.end_back_offs(Instant::FAR_FUTURE);
+        let kept = self.kept.take();
         self.release_reserved();
+        self.kept = kept;
         let (hosts, mut attempts) = (core::mem::take(&mut self.waiting), core::mem::take(&mut self.attempts));
         let hosts: Vec<_> = hosts.iter().collect();
         hosts
@@ -327,7 +337,9 @@ impl Queue {
         let last_ended = (now, HostIndex(u32::MAX));
         while let Some(&(end, host)) = self.backing_off.range(..=last_ended).next_back() {
             self.backing_off.remove(&(end, host));
-            match self.states.remove(&host) {
+            let state = self.states.remove(&host);
+            match state {
+                _ if self.kept == Some(host) => self.reserved.push_front(host),
                 Some(HostState::BackingOff { reserved: true }) => self.reserved.push_front(host),
                 _ => self.waiting.push_front(host),
             }

@@ -130,7 +130,7 @@ impl FrontEndState {
             cost: plan.options.assumed_cost(),
             spares: Spares::new(plan.options.spares.iter().map(Spare::from)),
             late_losses: LateLosses::default(),
-            launchers: Launchers::new(is_bulk),
+            launchers: Launchers::new(plan),
             source_order: SourceOrder::new(
                 plan.hosts.len(),
                 plan.options.stage.as_ref().map_or(0, Staging::bytes),
@@ -297,9 +297,9 @@ impl FrontEndState {
         &self.launchers
     }
 
-    /// A leader could not launch hosts: the front end launches all of them from now on.
-    pub(super) fn launch_instead_of(&mut self, leader: HostIndex, why: &Failure) {
-        self.launchers.replace(leader, why);
+    /// A leader could not launch hosts. `certain`: no host is at fault.
+    pub(super) fn leader_cannot_launch(&mut self, leader: HostIndex, why: &Failure, certain: bool) {
+        self.launchers.cannot_launch(leader, why, certain);
     }
 
     /// The shape of the static tree that was asked for, and the assumed cost for its layout.

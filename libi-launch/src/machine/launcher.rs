@@ -104,7 +104,12 @@ impl Terms<'_> {
     /// Whether this node launches a host that was lost or replaced. The front end leaves that to
     /// the first leader, except for the first host.
     fn launches_here(&self, host: HostIndex) -> bool {
-        self.front.is_none_or(|front| host == HostIndex(0) || front.launchers().is_front_end())
+        self.front.is_none_or(|front| host == HostIndex(0) || front.launchers().include_front_end())
+    }
+
+    /// The front end, if it does not launch hosts as leaders do.
+    fn unlike_leaders(&self) -> Option<&FrontEndState> {
+        self.front.filter(|front| !front.launchers().are_all())
     }
 
     /// The failure of a host that waits.
@@ -130,14 +135,17 @@ impl Launcher {
         }
     }
 
-    /// The launcher of the front end, which launches the first `own` of these hosts and gives the
-    /// others to the leader of the first.
+    /// The launcher of the front end, whose own are the first `own` of these hosts; the leader of the
+    /// first gets the others.
     pub(super) fn of_front_end(hosts: &[HostSpec], own: usize, estimate: Estimate, entropy: u64) -> Self {
         let own: HostRuns = (0..own as u32).map(HostIndex).collect();
         let numbered = (0..).map(HostIndex).zip(hosts);
+        let mut queue = Queue::new(own, estimate);
+        // Input for the master goes to its leader.
+        queue.keep(HostIndex(0));
         Self {
             specs: numbered.map(|(host, spec)| (host, HostSpec { host, ..spec.clone() })).collect(),
-            queue: Queue::new(own, estimate),
+            queue,
             health: LaunchHealth::healthy(),
             ..Self::of_leader(entropy)
         }

@@ -51,7 +51,7 @@ use super::session_stage::SessionStage;
 use super::sources::{LEAST, Sources};
 use super::staging::StagedFiles;
 use super::start_table::StartTable;
-use crate::backend::{Backend, LaunchMethod};
+use crate::backend::Backend;
 use crate::failure::Cause;
 use crate::options::LaunchOptions;
 
@@ -106,10 +106,9 @@ impl Node {
     #[must_use]
     pub fn front(session: SessionKey, plan: &LaunchPlan, entropy: u64) -> Self {
         let estimate = Estimate::assumed(&plan.options.assumed_cost());
-        // A bulk start brings up all hosts; otherwise the first leader launches the others.
-        let is_bulk = plan.options.launch_method().bulk().is_some();
-        let launched_here = if is_bulk { plan.hosts.len() } else { 1 };
-        let role = Role::FrontEnd(FrontEndState::new(plan));
+        let front = FrontEndState::new(plan);
+        let launched_here = front.launchers().hosts_of_front_end(plan.hosts.len());
+        let role = Role::FrontEnd(front);
         let mut node = Self::new(session, role, plan.options.clone(), entropy);
         (node.size, node.programs) = (plan.size, plan.programs.clone());
         node.direct.set_secret(plan.secret.clone());

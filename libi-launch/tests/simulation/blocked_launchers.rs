@@ -113,12 +113,20 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
         return Err(format!("{joined} of {} have joined, though all live: {failed:?}", scenario.hosts));
     }
     let flat = front.flat_launch();
-    let expected = scenario.hosts > 1 && scenario.is_blocked(0);
+    // If the front end launches from the first moment, any of its children may be the first that
+    // cannot, and none if all hosts were launched before.
+    let expected = match flat {
+        _ if !front.launches_as_leaders() => scenario.hosts > 1 && scenario.is_blocked(0),
+        Some((leader, _)) => scenario.is_blocked(leader.0),
+        None => false,
+    };
     match (flat, scenario.blocked_launchers) {
         (None, _) if !expected => {}
         (Some((_, failure)), None)
             if scenario.capacity.is_some() && Fate::OutOfResources.explains(failure) => {}
-        (Some((HostIndex(0), failure)), Some(blocked_launchers)) if expected => {
+        (Some((leader, failure)), Some(blocked_launchers))
+            if expected && (leader == HostIndex(0) || front.launches_as_leaders()) =>
+        {
             let fits = match blocked_launchers.fate {
                 Fate::NotStarted => matches!(failure.cause, Cause::NotStarted(_)),
                 Fate::Refused => failure.tail.contains("refused"),

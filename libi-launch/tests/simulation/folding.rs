@@ -33,6 +33,11 @@ pub(crate) struct Folds {
 }
 
 impl Folds {
+    /// Every rank prints the same.
+    pub(crate) fn of_equal_lines(hold: Option<Duration>, at_end: bool) -> Self {
+        Self { hold, bytes: BYTES, own: 0.0, at_end }
+    }
+
     /// The most that a node with this many children, and programs of its own, may hold.
     pub(crate) fn most_held(self, children: usize, programs: usize) -> usize {
         CAPACITY + UNITS + (children + programs) * (WINDOW + UNITS)
@@ -108,7 +113,7 @@ impl Cluster {
 /// The bytes of output that reach the front end if the ranks on so many hosts, four on each, print the
 /// same lines when they start, and perhaps when they end.
 fn bytes_at_front_end(hosts: u32, hold: Option<Duration>, at_end: bool) -> usize {
-    let scenario = Scenario::of_equal_output(hosts, Folds { hold, bytes: BYTES, own: 0.0, at_end });
+    let scenario = Scenario::of_equal_output(hosts, Folds::of_equal_lines(hold, at_end));
     let mut sim = Sim::new(Cluster::new(scenario.clone()));
     let node = Node::front(SessionKey(1), &scenario.plan(), 1);
     let front = sim.agenda.start(Driver::new(node));

@@ -93,3 +93,30 @@ fn hosts_that_can_launch_three_each_share_what_waits() {
     // A full tree with three children each has seven levels.
     assert!(depth <= 16, "{depth} levels");
 }
+
+/// When a launch of agents at a usual cost (each REM is up to a half shorter or longer) is up.
+fn up_after(scenario: &Scenario, from_front_end: bool) -> Duration {
+    let mut sim = Sim::new(Cluster::new(scenario.clone()));
+    let node = Node::front(SessionKey(1), &scenario.plan(), 1);
+    assert_eq!(node.launches_as_leaders(), from_front_end);
+    let front = sim.agenda.start(Driver::new(node));
+    sim.agenda.tell(Instant::ZERO, front, Event::Begin.into());
+    sim.run(Instant::ZERO + Duration::from_secs(10), 1_000 * u64::from(scenario.hosts));
+    let up = sim.world.notices.iter().find(|(_, notice)| *notice == Notice::Up).unwrap().0;
+    up.since(Instant::ZERO)
+}
+
+#[test]
+fn a_front_end_that_launches_from_the_first_moment_saves_the_login_of_the_first_host() {
+    let rem = Duration::from_millis(172);
+    for hosts in [2, 16, 64, 1_000] {
+        let mut scenario = Scenario::of_agents(hosts);
+        (scenario.seq, scenario.rem) = (Duration::from_millis(7), rem);
+        scenario.latency = Duration::from_micros(50);
+        let all = up_after(&scenario, true);
+        scenario.folds = Some(Folds::of_equal_lines(Some(Duration::from_millis(100)), false));
+        let leaders = up_after(&scenario, false);
+        println!("{hosts} hosts are up after {all:?}, and after {leaders:?} where leaders launch");
+        assert!(all + rem / 3 < leaders, "{hosts} hosts: {all:?} and {leaders:?}");
+    }
+}

@@ -288,6 +288,23 @@ fn a_launcher_that_can_launch_no_more_leaves_all_to_its_children() {
 }
 
 #[test]
+fn a_host_that_is_kept_is_never_given_away_and_launched_first() {
+    let mut queue = queue(10, 10, 100);
+    queue.keep(HostIndex(1));
+    let [kept, second, third] = [0, 10, 20].map(|millis| launch(&mut queue, millis));
+    queue.child_failed(kept, at(90), Retry::After(MS(5))).unwrap();
+    assert!(!queue.child_ready_of_full(second, at(100)).unwrap().hosts.contains(kept.host));
+    assert!(!queue.give_waiting_to(second.host).unwrap().hosts.contains(kept.host));
+    let again = launch(&mut queue, 110);
+    assert_eq!(again.host, kept.host);
+    queue.child_ready(again, at(120)).unwrap();
+    queue.child_lost(kept.host).unwrap();
+    queue.adopt(Launch { attempt: Attempt { lost: 1, failed: 0 }, ..kept }, None).unwrap();
+    assert!(queue.child_ready_of_full(third, at(130)).unwrap().hosts.is_empty());
+    assert_eq!(queue.give_up_waiting().map(|launch| launch.host).collect::<Vec<_>>(), [kept.host]);
+}
+
+#[test]
 fn launches_that_wait_for_their_turn_are_expected_after_it() {
     // Ten starts at once have their turns one after the other: the tenth is where it would be
     // with starts 10 ms apart.

@@ -133,6 +133,9 @@ impl Queue {
     /// wait in all.
     pub(super) fn release_reserved(&mut self) -> usize {
         let mut waiting = core::mem::take(&mut self.reserved);
+        if let Some(kept) = self.kept.filter(|kept| waiting.remove(*kept)) {
+            self.reserved.push_front(kept);
+        }
         if !waiting.is_empty() {
             waiting.append(&self.waiting);
             self.waiting = waiting;
@@ -143,6 +146,10 @@ impl Queue {
     fn put(&mut self, next: Launch, not_before: Option<Instant>) {
         match not_before {
             Some(until) => self.back_off(next, until, true),
+            None if self.kept == Some(next.host) => {
+                self.reserved.push_front(next.host);
+                self.attempts.insert(next.host, next.attempt);
+            }
             // Many hosts come back at once; in this order they stay one run.
             None => {
                 self.waiting.push_back(next.host);

@@ -3,12 +3,27 @@
 //! | launched by | a leader cannot launch |
 //! |---|---|
 //! | leaders: that of the first host, and those that it launches | the front end, instead of it |
+//! | all: the front end from the first moment, and those that it launches | those above it |
 //! | the front end, by bulk starts | |
 //! | the front end, instead of a leader | |
+//!
+//! With all, the front end is a launcher as every leader is, that of all hosts: it goes on launching, and
+//! the late-commit queue gives parts of what waits to the leaders that come up. The first login delays
+//! no other. What it costs is that the front end has many children:
+//!
+//! - Messages between hosts below different children pass through it, and a tool may drive it seldom. So
+//!   only sessions of [any programs](crate::Programs) do this, which have few calls or none.
+//! - It sends and receives for each child what passes one link otherwise, and its network may be slow.
+//!   So leaders launch where agents, files or input for all go down, or merged output comes up.
+//! - A static tree is laid out below the first host, as published.
 
 use libi_core::ids::HostIndex;
 
+use super::LaunchPlan;
+use crate::backend::LaunchMethod;
 use crate::failure::Failure;
+use crate::options::{LaunchOptions, Output, Programs, StandardInput};
+use crate::staging::Staging;
 
 /// The nodes that launch the hosts after the first.
 #[derive(Debug)]
@@ -17,33 +32,63 @@ pub(in crate::machine) struct Launchers(By);
 #[derive(Debug)]
 enum By {
     Leaders,
+    /// With the first leader that could not launch, and why.
+    All(Option<Box<(HostIndex, Failure)>>),
     FrontEnd,
     /// This leader could not launch, with this first failure.
     FrontEndInstead(Box<(HostIndex, Failure)>),
 }
 
 impl Launchers {
-    pub(super) fn new(is_bulk: bool) -> Self {
-        Self(if is_bulk { By::FrontEnd } else { By::Leaders })
-    }
-
-    /// This leader cannot launch; only the first such leader counts.
-    pub(super) fn replace(&mut self, leader: HostIndex, why: &Failure) {
-        if !self.is_front_end() {
-            self.0 = By::FrontEndInstead(Box::new((leader, why.clone())));
+    pub(super) fn new(plan: &LaunchPlan) -> Self {
+        let options = &plan.options;
+        if options.launch_method().bulk().is_some() {
+            Self(By::FrontEnd)
+        } else if options.programs != Programs::Linked && !options.is_static() && is_light(options) {
+            Self(By::All(None))
+        } else {
+            Self(By::Leaders)
         }
     }
 
-    /// Whether the front end launches all hosts.
-    pub(in crate::machine) fn is_front_end(&self) -> bool {
+    /// How many of these hosts the front end launches, or gives away, from the first moment.
+    pub(in crate::machine) fn hosts_of_front_end(&self, hosts: usize) -> usize {
+        if self.include_front_end() { hosts } else { hosts.min(1) }
+    }
+
+    /// This leader cannot launch; only the first such leader counts. `certain`: no host is at fault.
+    pub(super) fn cannot_launch(&mut self, leader: HostIndex, why: &Failure, certain: bool) {
+        let first = || Box::new((leader, why.clone()));
+        match &mut self.0 {
+            By::Leaders => self.0 = By::FrontEndInstead(first()),
+            By::All(known) if certain => _ = known.get_or_insert_with(first),
+            By::All(_) | By::FrontEnd | By::FrontEndInstead(_) => {}
+        }
+    }
+
+    /// Whether the front end launches hosts after the first.
+    pub(in crate::machine) fn include_front_end(&self) -> bool {
         !matches!(self.0, By::Leaders)
+    }
+
+    /// Whether the front end is a launcher as leaders are.
+    pub(in crate::machine) fn are_all(&self) -> bool {
+        matches!(self.0, By::All(_))
     }
 
     /// The leader that the front end replaces, with its first failure.
     pub(in crate::machine) fn replaced(&self) -> Option<(HostIndex, &Failure)> {
         match &self.0 {
             By::FrontEndInstead(instead) => Some((instead.0, &instead.1)),
-            By::Leaders | By::FrontEnd => None,
+            By::Leaders | By::All(_) | By::FrontEnd => None,
+        }
+    }
+
+    /// Where all launch: the first leader that could not, with its first failure.
+    pub(in crate::machine) fn unable(&self) -> Option<(HostIndex, &Failure)> {
+        match &self.0 {
+            By::All(first) => first.as_deref().map(|(leader, why)| (*leader, why)),
+            By::Leaders | By::FrontEnd | By::FrontEndInstead(_) => None,
         }
     }
 
@@ -51,6 +96,14 @@ impl Launchers {
     pub(in crate::machine) fn lack_resources(&self) -> bool {
         self.replaced().is_some_and(|(_, why)| why.is_out_of_resources())
     }
+}
+
+/// Whether nothing large goes to every child of the front end, and nothing is merged before it.
+fn is_light(options: &LaunchOptions) -> bool {
+    options.agent.as_ref().is_some_and(|agent| agent.delivery.is_none())
+        && options.stage.as_ref().is_none_or(Staging::is_empty)
+        && options.input != StandardInput::All
+        && !matches!(options.output, Output::Folded { .. })
 }
 
 #[cfg(test)]
@@ -66,27 +119,40 @@ mod tests {
 
     #[test]
     fn the_first_leader_that_cannot_launch_is_replaced_by_the_front_end() {
-        let mut launchers = Launchers::new(false);
-        assert!(!launchers.is_front_end() && launchers.replaced().is_none());
+        let mut launchers = Launchers(By::Leaders);
+        assert!(!launchers.include_front_end() && launchers.replaced().is_none());
+        assert_eq!((launchers.hosts_of_front_end(7), launchers.hosts_of_front_end(0)), (1, 0));
         let why = failure(Cause::TimedOut);
-        launchers.replace(HostIndex(0), &why);
-        launchers.replace(HostIndex(7), &failure(Cause::OutOfResources(String::new())));
-        assert!(launchers.is_front_end() && !launchers.lack_resources());
+        launchers.cannot_launch(HostIndex(0), &why, false);
+        launchers.cannot_launch(HostIndex(7), &failure(Cause::OutOfResources(String::new())), true);
+        assert!(launchers.include_front_end() && !launchers.lack_resources() && !launchers.are_all());
         assert_eq!(launchers.replaced(), Some((HostIndex(0), &why)));
     }
 
     #[test]
     fn leaders_without_resources_could_launch_otherwise() {
-        let mut launchers = Launchers::new(false);
-        launchers.replace(HostIndex(0), &failure(Cause::OutOfResources(String::new())));
-        assert!(launchers.is_front_end() && launchers.lack_resources());
+        let mut launchers = Launchers(By::Leaders);
+        launchers.cannot_launch(HostIndex(0), &failure(Cause::OutOfResources(String::new())), false);
+        assert!(launchers.include_front_end() && launchers.lack_resources());
     }
 
     #[test]
     fn the_front_end_that_makes_bulk_starts_replaces_no_leader() {
-        let mut launchers = Launchers::new(true);
-        launchers.replace(HostIndex(0), &failure(Cause::OutOfResources(String::new())));
-        assert!(launchers.is_front_end() && !launchers.lack_resources());
-        assert_eq!(launchers.replaced(), None);
+        let mut launchers = Launchers(By::FrontEnd);
+        launchers.cannot_launch(HostIndex(0), &failure(Cause::OutOfResources(String::new())), false);
+        assert!(launchers.include_front_end() && !launchers.lack_resources());
+        assert_eq!((launchers.replaced(), launchers.unable()), (None, None));
+    }
+
+    #[test]
+    fn where_all_launch_a_leader_that_cannot_is_known_and_replaced_by_none() {
+        let mut launchers = Launchers(By::All(None));
+        assert_eq!(launchers.hosts_of_front_end(7), 7);
+        let why = failure(Cause::NotStarted("no ssh".to_owned()));
+        launchers.cannot_launch(HostIndex(3), &failure(Cause::TimedOut), false);
+        launchers.cannot_launch(HostIndex(4), &why, true);
+        launchers.cannot_launch(HostIndex(5), &failure(Cause::TimedOut), true);
+        assert_eq!((launchers.replaced(), launchers.unable()), (None, Some((HostIndex(4), &why))));
+        assert!(launchers.are_all());
     }
 }

@@ -160,12 +160,12 @@ impl Launcher {
         let Ok(share) = self.queue.child_lost(launch.host) else { return };
         let rules = &terms.options.rules;
         self.health.set_out_of_resources(false);
-        let below: Vec<HostIndex> = match terms.front {
+        let below: Vec<HostIndex> = match terms.unlike_leaders() {
             // Hosts that were given up stay given up; hosts that the front end launches are not
             // affected.
             Some(front) if launch.host == HostIndex(0) => {
                 let here =
-                    if front.launchers().is_front_end() { self.queue.hosts() } else { BTreeSet::new() };
+                    if front.launchers().include_front_end() { self.queue.hosts() } else { BTreeSet::new() };
                 let others = self.specs.keys().copied().filter(|host| *host != launch.host);
                 others.filter(|host| !front.has_given_up(*host) && !here.contains(host)).collect()
             }

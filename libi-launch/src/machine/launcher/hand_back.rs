@@ -6,8 +6,8 @@
 //! ```text
 //!   leader                                               parent
 //!     | the first launches fail, none succeeds
-//!     | CannotLaunch: failure, whether certain ------->  | counts it; the front end launches all
-//!     |                                                  | hosts itself
+//!     | CannotLaunch: failure, whether certain ------->  | counts it; a front end that left launching
+//!     |                                                  | to it launches all hosts itself
 //!     | HandBack: a host that waits, or has failed --->  | moves the host from the child's share
 //!     | HandBack: a host, when its launch ends ------->  | to its own queue, and reports Relaunch
 //!     | keeps hosts that come up nevertheless
@@ -23,9 +23,9 @@
 //!   launches it itself by a new attempt; it can launch, since it has launched the sender.
 //! - **Parent**, more children cannot launch than have launched a host: gives no hosts to new
 //!   children; the others keep what they have.
-//! - **Front end**, the leader of the first host cannot launch: gives no hosts away any more, and
-//!   launches all of them itself, within its window. Only if it lacks the resources, a child that is
-//!   up gets the hosts that wait.
+//! - **Front end** that left launching to the leader of the first host, which cannot launch: gives no
+//!   hosts away any more, and launches all of them itself, within its window. Only if it lacks the
+//!   resources, a child that is up gets the hosts that wait.
 //! - **Any**, a host is returned after launching has stopped: reports it as given up.
 //! - **Leader**, a host is returned after the leader has begun to end: says nothing. Its parent launches
 //!   what was given to it.
@@ -45,13 +45,13 @@
 //! return them for the next child. Therefore a host that failed at a leader without confirmed
 //! health is tried next by a parent, whose health is confirmed.
 //!
-//! Loss of the first host's leader while the front end launches: only hosts that have joined below
+//! Loss of the first host's leader while the front end launches instead of it: only hosts that have joined below
 //! that leader are lost with it. The front end relaunches them itself, and gives nothing to the
 //! next leader of the first host.
 //!
 //! Lack of resources: a launcher may have no descriptors, processes or memory for one more launch.
-//! Waiting hosts then go to the next child that comes up, all of them. If no launch is in flight, a
-//! child that is up gets them, unless it has handed hosts back before. Without such a child, the
+//! Waiting hosts then go to the children that come up next, in parts. If no launch is in flight, or
+//! all have been silent for long, a child that is up gets them, unless it has handed hosts back before. Without such a child, the
 //! host goes back to the parent as not launched. The front end has no parent: it retries a few
 //! times, and gives the host up. A front end that gets hosts back for lack of resources does not
 //! launch all hosts itself.
@@ -185,7 +185,7 @@ impl Launcher {
         let launch = Launch { host, attempt: next };
         let taken = match self.queue.hand_back(child, launch, not_before) {
             // The front end's queue does not know the share of the first host's leader.
-            Err(_) if terms.front.is_some() => self.queue.adopt(launch, not_before),
+            Err(_) if terms.unlike_leaders().is_some() => self.queue.adopt(launch, not_before),
             taken => taken,
         };
         // On an error, the host is not in the child's share.

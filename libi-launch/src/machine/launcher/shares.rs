@@ -5,7 +5,7 @@
 //! |---|---|
 //! | any, in a static tree | its subtree |
 //! | the leader of the first host, and leaders launch | all other hosts |
-//! | any, and the front end launches | none, until that lacks the resources for more launches |
+//! | any, and the front end launches alone | none, until that lacks the resources for more launches |
 //! | any, and more children cannot launch than have launched a host | none |
 //! | any, and this node lacks the resources for more launches | its part of the hosts that wait, beside the launches in flight that are still expected |
 //! | any, and files take longer than a launch (`fan_out.rs`) | an equal part of the hosts that wait |
@@ -72,7 +72,7 @@ impl Launcher {
 
     /// The hosts of a child with the sizes of their subtrees, if the queue does not decide them.
     fn laid_out(&mut self, child: HostIndex, terms: &Terms) -> Option<Vec<(HostIndex, u32)>> {
-        let Some(front) = terms.front else {
+        let Some(front) = terms.unlike_leaders() else {
             return if terms.options.is_static() {
                 Some(self.subtrees.take(child))
             } else {
@@ -84,7 +84,7 @@ impl Launcher {
         if front.launchers().lack_resources() && tree.is_none() {
             return None;
         }
-        if front.launchers().is_front_end() {
+        if front.launchers().include_front_end() {
             return Some(Vec::new());
         }
         // The front end launches only the first host; that leader gets all others.

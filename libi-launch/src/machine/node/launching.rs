@@ -173,7 +173,7 @@ impl Node {
             self.launcher.child_cannot_launch();
         }
         if let Role::FrontEnd(front) = &mut self.role {
-            front.launch_instead_of(child, why);
+            front.leader_cannot_launch(child, why, certain);
         }
     }
 

@@ -35,6 +35,7 @@ impl Node {
     /// A child that is up and can take hosts for which this node has no resources.
     pub(super) fn child_for_overflow(&self) -> Option<(LinkId, HostIndex)> {
         let others_launch = match &self.role {
+            Role::FrontEnd(front) if front.launchers().are_all() => self.launcher.children_may_launch(),
             // It replaces a leader that could not launch, and cannot either. Others may.
             Role::FrontEnd(front) => front.static_tree().is_none() && front.launchers().replaced().is_some(),
             Role::Member(_) => !self.options.is_static() && self.launcher.children_may_launch(),
@@ -72,11 +73,19 @@ impl Node {
         }
     }
 
+    /// At the front end: whether it launches hosts from the first moment, as leaders do later.
+    #[must_use]
+    pub fn launches_as_leaders(&self) -> bool {
+        self.front_end().is_some_and(|front| front.launchers().are_all())
+    }
+
     /// At the front end: the leader that could not launch hosts, and its first failure, if the
     /// front end launches all hosts since then and one of them has been up.
     #[must_use]
     pub fn flat_launch(&self) -> Option<(HostIndex, &Failure)> {
-        let (host, why) = self.front_end()?.launchers().replaced()?;
+        let launchers = self.front_end()?.launchers();
+        let unable = || launchers.unable().filter(|_| !self.launcher.children_may_launch());
+        let (host, why) = launchers.replaced().or_else(unable)?;
         let mut others = self.timings().iter().skip(1);
         let is_true = others.any(|timing| timing.launcher.is_none() && timing.hello.is_some());
         is_true.then_some((host, why))

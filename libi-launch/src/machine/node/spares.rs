@@ -3,7 +3,7 @@
 //! The place in the session (index and ranks) stays the same; the machine that fills it changes.
 //! For all other nodes, the host is relaunched at another address. It gets the next attempt, and
 //! goes to the first host's leader as a further share, or to the next such leader with all other
-//! hosts. If the front end launches all hosts, it goes into the front end's own queue. The head of
+//! hosts. If the front end launches hosts, it goes into the front end's own queue. The head of
 //! `front_end/spares.rs` tells which failures a spare can help with.
 
 use libi_core::ids::HostIndex;
@@ -32,7 +32,7 @@ impl Node {
         if !front.may_replace(*host, *attempt, failure) {
             return None;
         }
-        let is_here = *host == HostIndex(0) || front.launchers().is_front_end();
+        let is_here = *host == HostIndex(0) || front.launchers().include_front_end();
         let failed = Launch { host: *host, attempt: *attempt };
         let spare_for = |name: &str| front.take_spare(*host, name, failure);
         let spec = self.launcher.replace(failed, is_here, now, spare_for)?;
