@@ -26,7 +26,7 @@
 use std::path::PathBuf;
 
 use libi_launch::delivery::DIRECTORY_ENV;
-use libi_launch::options::AGENT_ENV;
+use libi_launch::options::AGENT_ARG;
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::member;
@@ -37,7 +37,7 @@ const CANNOT_JOIN: i32 = 3;
 /// Serves as an agent and never returns, if this process was started as one. Call it at the beginning
 /// of `main`, before threads are started and standard streams are used.
 pub fn serve_if_asked() {
-    if std::env::var_os(AGENT_ENV).is_none() {
+    if !is_asked() {
         return;
     }
     remove_delivery();
@@ -58,6 +58,18 @@ pub fn serve_if_asked() {
         }
     };
     std::process::exit(status);
+}
+
+/// Whether the last argument of this process asks for an agent.
+fn is_asked() -> bool {
+    match std::env::args_os().last() {
+        Some(last) => last == AGENT_ARG,
+        // The arguments of a static C program are not known here in another way.
+        None => std::fs::read("/proc/self/cmdline").is_ok_and(|words| {
+            let last = words.strip_suffix(b"\0").and_then(|words| words.rsplit(|byte| *byte == 0).next());
+            last == Some(AGENT_ARG.as_bytes())
+        }),
+    }
 }
 
 /// Removes the directory that this executable was delivered to.

@@ -32,21 +32,24 @@ pub const DIRECTORY_ENV: &str = "LIBI_AGENT_DIRECTORY";
 const READY: &[u8] = b"libi-agent-ready\n";
 const NEEDED: &[u8] = b"libi-agent-needed\n";
 
-/// `$1` is the path of the agent, `$2` the architecture that it is for, `$3` and `$4` its hashes. `head`
-/// may read more than it should: nothing follows the file before the host is ready.
+/// `$1` is the path of the agent, `$2` the architecture that it is for, `$3` and `$4` its hashes; its
+/// arguments follow. `head` may read more than it should: nothing follows the file before the host is
+/// ready.
 const SCRIPT: &str = r#"
 fail() { echo "libi: $1" >&2; exit 126; }
+path=$1 machine=$2
 if command -v b2sum >/dev/null 2>&1; then
   expected=$3 hash=b2sum
 else
   expected=$4 hash=cksum
 fi
+shift 4
 is_agent() { sum=$($hash <"$1") && [ "${sum%% *}" = "$expected" ]; }
-if [ -f "$1" ] && [ -x "$1" ] && is_agent "$1"; then
+if [ -f "$path" ] && [ -x "$path" ] && is_agent "$path"; then
   echo libi-agent-ready
-  exec "$1"
+  exec "$path" "$@"
 fi
-[ "$(uname -m)" = "$2" ] || fail "the agent is for $2, and this host is $(uname -m)"
+[ "$(uname -m)" = "$machine" ] || fail "the agent is for $machine, and this host is $(uname -m)"
 umask 077
 directory=
 for place in "$XDG_RUNTIME_DIR" /dev/shm "$TMPDIR" /tmp "$HOME"; do
@@ -68,7 +71,7 @@ is_agent "$directory/agent" || fail 'the agent that arrived is not the one that 
 LIBI_AGENT_DIRECTORY=$directory
 export LIBI_AGENT_DIRECTORY
 echo libi-agent-ready
-exec "$directory/agent"
+exec "$directory/agent" "$@"
 "#;
 
 /// An agent that is sent to hosts that lack it.
@@ -130,7 +133,7 @@ impl Delivery {
         let told = [&self.machine, &self.blake2b, &self.crc.to_string()].map(|it| word(it));
         Program {
             executable: word("sh").unwrap_or_default(),
-            args: words.into_iter().chain(told).flatten().collect(),
+            args: words.into_iter().chain(told).flatten().chain(agent.args.iter().cloned()).collect(),
             env: agent.env.clone(),
             cwd: agent.cwd.clone(),
         }

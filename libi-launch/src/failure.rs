@@ -235,6 +235,9 @@ impl Failure {
             }
             // The login had succeeded.
             (Cause::Exited(Exit::Shell(_)), _) => (Some(ShellError::ConnectionLost), None),
+            (Cause::Exited(Exit::Code(1)), Phase::Starting) if self.exit_from_host => {
+                diagnosis(shell_error::of_csh(&self.tail))
+            }
             (Cause::Exited(Exit::Code(1 | 255)), _) if self.exit_from_host => (None, None),
             (Cause::Exited(Exit::Code(255)), Phase::Starting) => {
                 let (what, line) = diagnosis(shell_error::of_ssh(&self.tail));
@@ -260,7 +263,9 @@ impl Failure {
                     shell_error::lines(&self.tail).find(|line| line.starts_with(NO_DIRECTORY.trim_end()));
                 (line.map(|_| ShellError::DirectoryNotFound), line)
             }
-            (Cause::Exited(Exit::Code(1)), Phase::Starting) => diagnosis(shell_error::of_rsh(&self.tail)),
+            (Cause::Exited(Exit::Code(1)), Phase::Starting) => {
+                diagnosis(shell_error::of_rsh(&self.tail).or_else(|| shell_error::of_csh(&self.tail)))
+            }
             _ => (None, None),
         }
     }

@@ -24,7 +24,7 @@ use crate::backend::{Backend, LaunchMethod, Local};
 use crate::machine::{LinkPolicy, Policy, Rules};
 use crate::staging::Staging;
 
-pub use agent::{AGENT_ENV, Agent, Programs};
+pub use agent::{AGENT_ARG, Agent, Programs};
 pub use engine::{APART_ENV, Engine};
 pub use limits::{MemberLimits, ProcessLimits};
 pub use standard_input::StandardInput;

@@ -9,8 +9,9 @@
 //!
 //! | form | used for |
 //! |---|---|
+//! | `exec directory/program argument …` | a path, and no variables: it saves the host a process |
 //! | `exec env -- NAME=value program argument …` | words of printable ASCII |
-//! | `exec /bin/sh -c 'cd …; exec env …'` | what needs a POSIX shell: a directory |
+//! | `exec /bin/sh -c 'cd …; exec …'` | what needs a POSIX shell: a directory |
 //! | `exec /bin/sh -c 'eval "$(printf %b "$@")"' sh piece …` | the rest, see below |
 //!
 //! The last form is for other bytes, such as newlines, which some shells do not preserve, and for
@@ -26,8 +27,9 @@
 //! |---|---|---|
 //! | [`SETUP_FAILED`] (125) | the command | the directory cannot be entered, see [`NO_DIRECTORY`] |
 //! | 125 | `env` | `env` itself failed; the commands of this module do not cause that |
-//! | 126 | `env` | the program was found and could not be executed |
-//! | 127 | `env` | the program, or its interpreter, was not found |
+//! | 126 | shell, `env` | the program was found and could not be executed |
+//! | 127 | shell, `env` | the program, or its interpreter, was not found |
+//! | 1 | csh, tcsh | either, for a path without variables; their messages differ |
 //! | 127 | dynamic loader | a shared library of the program was not found |
 //! | 128 + n | shell | signal n killed the program, and the shell lived to report it |
 //!
@@ -72,7 +74,7 @@ const MAX_WORDS: usize = 400;
 /// ```
 #[must_use]
 pub fn command(cwd: Option<&OsBytes>, env: &[EnvVar], program: &OsBytes, args: &[OsBytes]) -> OsBytes {
-    assemble(cwd, &env_words(env, program, args), false)
+    assemble(cwd, &env_words(env, program, args), by_exec(env, program))
 }
 
 /// Like [`command`], but the kernel kills the program when the process that started the shell ends.
@@ -88,7 +90,7 @@ pub fn command_with_death_signal(
     program: &OsBytes,
     args: &[OsBytes],
 ) -> OsBytes {
-    assemble(cwd, &env_words(env, program, args), true)
+    assemble(cwd, &env_words(env, program, args), By::EnvWithDeathSignal)
 }
 
 /// Environment variable that tells a program that it has a parent death signal.
@@ -126,6 +128,22 @@ pub(crate) fn stdin_line(line: &[u8]) -> Vec<u8> {
     [&escaped(line)[..], b"\n"].concat()
 }
 
+/// What runs a program.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    /// The shell itself. A path is in every shell what it says: not a builtin, a function, or looked up.
+    Exec,
+    Env,
+    EnvWithDeathSignal,
+}
+
+/// What runs a program with these variables.
+fn by_exec(env: &[EnvVar], program: &OsBytes) -> By {
+    let program = program.as_bytes();
+    let is_path = program.contains(&b'/') && !program.contains(&b'=');
+    if env.is_empty() && is_path { By::Exec } else { By::Env }
+}
+
 /// Variables, program and arguments as words for `env`.
 fn env_words<'a>(env: &[EnvVar], program: &'a OsBytes, args: &'a [OsBytes]) -> Vec<Cow<'a, [u8]>> {
     let program = program.as_bytes();
@@ -145,14 +163,17 @@ fn env_words<'a>(env: &[EnvVar], program: &'a OsBytes, args: &'a [OsBytes]) -> V
     words
 }
 
-fn assemble(cwd: Option<&OsBytes>, words: &[Cow<'_, [u8]>], tied: bool) -> OsBytes {
-    // Not every shell's `exec` exits with a status that tells what failed; `env` does.
-    let run = if tied {
-        [b"set -- ", &join(words)[..], b"; ", EXEC_WITH_DEATH_SIGNAL.as_bytes()].concat()
-    } else {
-        [b"exec env -- ", &join(words)[..]].concat()
+fn assemble(cwd: Option<&OsBytes>, words: &[Cow<'_, [u8]>], by: By) -> OsBytes {
+    let run = match by {
+        By::Exec => [b"exec ", &join(words)[..]].concat(),
+        By::Env => [b"exec env -- ", &join(words)[..]].concat(),
+        By::EnvWithDeathSignal => {
+            [b"set -- ", &join(words)[..], b"; ", EXEC_WITH_DEATH_SIGNAL.as_bytes()].concat()
+        }
     };
-    let is_plaintext = !tied && words.iter().all(|word| is_safe(word)) && words.len() + 3 <= MAX_WORDS;
+    let is_plaintext = by != By::EnvWithDeathSignal
+        && words.iter().all(|word| is_safe(word))
+        && words.len() + 3 <= MAX_WORDS;
     let line = match cwd {
         None if is_plaintext => run,
         None => via_sh(&run),

@@ -1,7 +1,8 @@
 //! Reads from exit status and output what a remote shell, or the command that it ran, failed at.
 //!
 //! `ssh` exits with 255 for all failures of its own and prints the reason on standard error. A
-//! [command](crate::quote) exits with 125, 126 or 127 if it cannot run its program. `rsh` exits
+//! [command](crate::quote) exits with 125, 126 or 127 if it cannot run its program, and with 1 in
+//! csh and tcsh. `rsh` exits
 //! with 1 for its own failures and does not pass on the command's status, which arrives [another
 //! way](crate::exit_trailer). Debian's `rsh` exits with 0 when its server refuses a login, and the
 //! server prints the reason in place of the command's output.
@@ -22,7 +23,7 @@ mod loader;
 
 use std::fmt;
 
-pub(crate) use loader::{of_interpreter, of_loader};
+pub(crate) use loader::{of_csh, of_interpreter, of_loader};
 
 /// Why a host could not be reached, or a program could not be run there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

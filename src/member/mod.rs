@@ -191,12 +191,17 @@ impl fmt::Debug for MemberError {
     }
 }
 
-/// Connects this process to its parent, and starts its runtime.
-fn connect(options: &MemberOptions) -> Result<MemberRuntime, InitError> {
+/// The link that this process was told of.
+fn told_link() -> Option<String> {
+    std::env::var(LINK_ENV).ok()
+}
+
+/// Connects this process to its parent over this link, and starts its runtime.
+fn connect(options: &MemberOptions, link: Option<String>) -> Result<MemberRuntime, InitError> {
     // Keeps the entry in this executable.
     std::hint::black_box(apart::ENTRY);
     static TAKEN: AtomicBool = AtomicBool::new(false);
-    let link = std::env::var(LINK_ENV).map_err(|_| InitError::StartedByHand)?;
+    let link = link.ok_or(InitError::StartedByHand)?;
     if TAKEN.swap(true, Ordering::SeqCst) {
         return Err(InitError::Twice);
     }
@@ -241,7 +246,9 @@ fn start_runtime(
 
 /// Leads a host without being a member, until its part of the session is over.
 pub(crate) fn serve() -> Result<(), InitError> {
-    let runtime = connect(&MemberOptions::new().progress(Progress::Manual))?;
+    // An agent that is reached by a remote shell is told nothing else.
+    let link = told_link().or_else(|| Some(LINK_STDIO.to_owned()));
+    let runtime = connect(&MemberOptions::new().progress(Progress::Manual), link)?;
     runtime.wait(Duration::MAX, |state| state.is_over.then_some(()));
     // The parent should receive what there is to report before this process ends.
     let _ = runtime.wait_flushed(LAST_WORDS, true);
@@ -280,7 +287,7 @@ impl Member {
     /// # Errors
     /// As for [`init`](Self::init).
     pub fn with(options: &MemberOptions) -> Result<Self, InitError> {
-        let runtime = connect(options)?;
+        let runtime = connect(options, told_link())?;
         let up = runtime.wait(Duration::MAX, |state| match state.stage {
             MemberStage::Joining => None,
             MemberStage::Up => Some(Ok(())),

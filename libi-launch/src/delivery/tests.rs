@@ -48,7 +48,7 @@ fn deliver(shell: &str, file: &[u8], sent: &[u8], machine: &str) -> (Option<i32>
     let delivery = Delivery::for_machine(file.to_vec(), machine);
     let agent = Program {
         executable: OsBytes::try_from("/no/such/agent").unwrap(),
-        args: Vec::new(),
+        args: ["-x", "a  b"].map(|arg| OsBytes::try_from(arg).unwrap()).to_vec(),
         env: Vec::new(),
         cwd: None,
     };
@@ -75,11 +75,11 @@ fn own_machine() -> String {
 
 #[test]
 fn a_file_is_delivered_run_and_checked_by_every_shell() {
-    let agent = b"#!/bin/sh\necho runs in $LIBI_AGENT_DIRECTORY; rm -r $LIBI_AGENT_DIRECTORY\n";
+    let agent = b"#!/bin/sh\necho $# \"$2\" in $LIBI_AGENT_DIRECTORY; rm -r $LIBI_AGENT_DIRECTORY\n";
     for shell in ["dash", "bash", "sh"] {
         let (status, said) = deliver(shell, agent, agent, &own_machine());
         assert_eq!(status, Some(0), "{shell}: {said}");
-        assert!(said.starts_with("libi-agent-needed\nlibi-agent-ready\nruns in /"), "{shell}: {said}");
+        assert!(said.starts_with("libi-agent-needed\nlibi-agent-ready\n2 a  b in /"), "{shell}: {said}");
         let directory = said.trim_end().rsplit(' ').next().unwrap();
         assert!(!Path::new(directory).exists(), "{directory}");
         let mut damaged = agent.to_vec();

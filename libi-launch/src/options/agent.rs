@@ -1,19 +1,21 @@
 //! Agents: processes that lead hosts in place of their first members, and programs that do not link
 //! libi.
 
-use libi_core::dist::{EnvVar, OsBytes};
+use libi_core::dist::OsBytes;
 use serde::{Deserialize, Serialize};
 
 use crate::delivery::Delivery;
 use crate::machine::Program;
 
-/// Tells a process that it was started as an agent.
-pub const AGENT_ENV: &str = "LIBI_AGENT";
+/// The last argument of a process that is started as an agent. A variable would cost each host that is
+/// reached by a remote shell a process of `env`.
+pub const AGENT_ARG: &str = "--libi-agent";
 
 /// The program that leads each host. It starts all members of its host, relays for them and for the
 /// hosts below, and is no member itself.
 ///
-/// The program calls `libi::agent::serve_if_asked` before anything else, as the program `libi` does.
+/// The program calls `libi::agent::serve_if_asked` before anything else, as the program `libi` does. It
+/// is asked by its last argument, [`AGENT_ARG`].
 /// It has to exist on each host, or is [sent](Self::delivery).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -50,14 +52,9 @@ impl Agent {
 
     /// What is started on each host.
     pub(crate) fn program(&self) -> Program {
-        let flag = OsBytes::try_from(AGENT_ENV).and_then(|name| Ok((name, OsBytes::try_from("1")?)));
-        let flag = flag.ok().and_then(|(name, value)| EnvVar::new(name, value).ok());
-        Program {
-            executable: self.executable.clone(),
-            args: self.args.clone(),
-            env: flag.into_iter().collect(),
-            cwd: None,
-        }
+        let asks = OsBytes::try_from(AGENT_ARG).ok();
+        let args = self.args.iter().cloned().chain(asks).collect();
+        Program { executable: self.executable.clone(), args, env: Vec::new(), cwd: None }
     }
 }
 

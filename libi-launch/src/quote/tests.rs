@@ -14,6 +14,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::process::{Environment, ExitStatus, Start};
+use crate::shell_error::{ShellError, of_csh};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -192,6 +193,11 @@ fn simple_words_stay_readable() {
     let expected = r"exec env -- 'A=b' 'LIST=x y' ./daemon -v '' 'it'\'s \! 'a'\\b";
     assert_eq!(line.to_string(), expected);
     assert_eq!(command(None, &[], &word("true"), &[]).to_string(), "exec env -- true");
+    assert_eq!(command(None, &[], &word("/bin/true"), &[word("x")]).to_string(), "exec /bin/true x");
+    assert_eq!(
+        command(None, &[], &word("./a=b"), &[]).to_string(),
+        "exec env -- sh -c 'exec \"$0\" \"$@\"' './a=b'"
+    );
     let there = command(Some(&word("/tmp/run")), &[], &word("true"), &[]).to_string();
     assert!(there.starts_with("exec /bin/sh -c 'cd /tmp/run || { printf "), "{there}");
     assert!(there.ends_with(" >&2; exit 125; }; exec env -- true'"), "{there}");
@@ -257,14 +263,28 @@ fn a_directory_that_is_not_there_is_named_and_nothing_is_run() {
 #[test]
 fn a_missing_program_is_127_and_one_that_cannot_be_executed_126() {
     for env in [vec![], vec![variable("A", "b")]] {
-        for (program, status) in
-            [("no-such-program", 127), ("-no-such", 127), ("/nonexistent/x", 127), ("/etc/passwd", 126)]
-        {
+        for (program, status) in [
+            ("no-such-program", 127),
+            ("-no-such", 127),
+            ("/nonexistent/x", 127),
+            ("../nonexistent/a%b", 127),
+            ("/etc/passwd", 126),
+            ("/etc", 126),
+        ] {
             let commands = WRITERS.map(|way| way(None, &env, &word(program), &[]));
             for (shell, command) in shells().iter().flat_map(|shell| commands.iter().map(move |c| (shell, c)))
             {
                 let seen = run(shell, command, Path::new("/"));
-                assert_eq!(seen.exit, ExitStatus::Code(status), "{shell:?} {command} {}", seen.err);
+                if shell[0].ends_with("csh") && !command.to_string().contains("env -- ") {
+                    let what = match status {
+                        127 => ShellError::ProgramNotFound,
+                        _ => ShellError::ProgramNotExecutable,
+                    };
+                    let said = of_csh(&seen.err).map(|(said, _)| said);
+                    assert_eq!((seen.exit, said), (ExitStatus::Code(1), Some(what)), "{}", seen.err);
+                } else {
+                    assert_eq!(seen.exit, ExitStatus::Code(status), "{shell:?} {command} {}", seen.err);
+                }
                 assert!(seen.err.contains(program), "{shell:?}: {}", seen.err);
             }
         }

@@ -21,6 +21,22 @@ pub(crate) fn of_interpreter(printed: &str) -> Option<(ShellError, &str)> {
     Some((ShellError::InterpreterMissing, line))
 }
 
+/// Classifies the output of a command that exited with 1, by the messages of csh and tcsh about a
+/// path that they cannot execute.
+pub(crate) fn of_csh(printed: &str) -> Option<(ShellError, &str)> {
+    let messages = [
+        (": Command not found.", ShellError::ProgramNotFound),
+        (": Permission denied.", ShellError::ProgramNotExecutable),
+        (": Exec format error. Wrong Architecture.", ShellError::ProgramNotExecutable),
+        (": Exec format error. Binary file not executable.", ShellError::ProgramNotExecutable),
+    ];
+    lines(printed).find_map(|line| {
+        let says = |message| line.strip_suffix(message).is_some_and(|path| path.contains('/'));
+        let (_, what) = messages.iter().find(|(message, _)| says(*message))?;
+        Some((what.clone(), line))
+    })
+}
+
 fn missing_library(line: &str) -> Option<&str> {
     let glibc = || line.split_once("error while loading shared libraries: ");
     let musl = || line.split_once("Error loading shared library ");

@@ -4,7 +4,7 @@ use libi_core::dist::{EnvVar, OsBytes};
 use libi_launch::backend::{HOST_ENV, LINK_ENV};
 use libi_launch::delivery::DIRECTORY_ENV;
 use libi_launch::machine::Node;
-use libi_launch::options::{AGENT_ENV, APART_ENV};
+use libi_launch::options::APART_ENV;
 use libi_launch::process::Environment;
 use libi_launch::quote::DEATH_SIGNAL_ENV;
 
@@ -43,7 +43,7 @@ pub(crate) fn inherited() -> Environment {
     let all = Environment::inherited();
     let meant = |variable: &&EnvVar| {
         let name = variable.name().as_bytes();
-        ![LINK_ENV, HOST_ENV, DEATH_SIGNAL_ENV, OWN_NAMES_ENV, AGENT_ENV, APART_ENV, DIRECTORY_ENV]
+        ![LINK_ENV, HOST_ENV, DEATH_SIGNAL_ENV, OWN_NAMES_ENV, APART_ENV, DIRECTORY_ENV]
             .map(str::as_bytes)
             .contains(&name)
             && !name.starts_with(REPLACED_PREFIX.as_bytes())
