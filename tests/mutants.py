@@ -48,6 +48,10 @@ MUTANTS = [
  ('leave all hosts to the first leader where all launch', M + 'front_end/launchers.rs',
   'if self.include_front_end() { hosts } else { hosts.min(1) }',
   'if self.include_front_end() && !self.are_all() { hosts } else { hosts.min(1) }'),
+ ('give hosts up that only others can reach', L + 'unreached.rs',
+  'let may = hands_down && ', 'let may = false && hands_down && '),
+ ('leave a spare to others only if its host was not', L + 'shares.rs',
+  'self.unreached.forget(host);', ''),
  ('hand a share to a child and keep it', 'libi-core/src/plan/late.rs',
   'self.waiting.split_back(count)',
   'self.waiting.clone().split_back(count)'),
@@ -347,10 +351,8 @@ MUTANTS = [
   'Attempt { lost: attempt.lost.saturating_add(1), failed: 0 }',
   'attempt'),
  ('a leader that cannot launch gives hosts up', L + 'hand_back.rs',
-  '} else if self.health.record_failure(launch, &failure, !given_up) {\n'
-   '            return;',
-  '} else if self.health.record_failure(launch, &failure, true) {\n'
-   '            return;'),
+  '} else if self.health.record_failure(launch, &failure, !given_up)\n',
+  '} else if self.health.record_failure(launch, &failure, true)\n'),
  ('who was held is forgotten when launching works', L + 'hand_back.rs',
   '        for (launch, failure) in self.health.confirm() {\n'
    '            self.give_up_host(launch, failure, reports);',

@@ -11,7 +11,7 @@
 //! | in flight | hello | up |
 //! | | the launch fails, and is retried | backs off, then waits |
 //! | | it fails as it would if the launcher were at fault (`health.rs`) | deferred |
-//! | | it fails for good | given up |
+//! | | it fails for good | given up, or given to a child (`unreached.rs`) |
 //! | deferred | launching works here | given up |
 //! | | launching does not work here | handed back to the parent |
 //! | in a share | the child hands it back | waits |
@@ -22,7 +22,8 @@
 //! The hosts and their costs are in the [late-commit queue](libi_core::plan::late). The launcher
 //! adds what the queue does not know: how many launches may be in flight (`window.rs`), how many
 //! children may be sent files at a time (`fan_out.rs`), how often a failure is retried (`failures.rs`),
-//! whether launching works from here at all (`health.rs`), and static trees (`subtrees.rs`).
+//! whether launching works from here at all (`health.rs`), hosts that only others reach
+//! (`unreached.rs`), and static trees (`subtrees.rs`).
 //!
 //! The launcher starts no processes and sends no messages. It returns hosts to launch and shares to
 //! send, and adds what the nodes above must know to a list of reports.
@@ -33,6 +34,7 @@ mod hand_back;
 mod health;
 mod shares;
 mod subtrees;
+mod unreached;
 mod window;
 
 use std::collections::BTreeMap;
@@ -52,6 +54,7 @@ pub(super) use self::hand_back::SilentLaunches;
 use self::health::LaunchHealth;
 pub(super) use self::shares::GivenHosts;
 use self::subtrees::StaticSubtrees;
+use self::unreached::UnreachedHosts;
 use self::window::LaunchWindow;
 use super::front_end::FrontEndState;
 use super::message::HostSpec;
@@ -73,6 +76,7 @@ pub(super) struct Launcher {
     window: LaunchWindow,
     /// Whether launching works, from here and from children.
     health: LaunchHealth,
+    unreached: UnreachedHosts,
     /// For hosts that were up and then lost here: how often they have failed, counting all launches
     /// from this node.
     faults: BTreeMap<HostIndex, u16>,
@@ -127,6 +131,7 @@ impl Launcher {
             subtrees: StaticSubtrees::default(),
             window: LaunchWindow::new(),
             health: LaunchHealth::undecided(),
+            unreached: UnreachedHosts::default(),
             faults: BTreeMap::new(),
             last_printed: BTreeMap::new(),
             provisional_estimates: Vec::new(),

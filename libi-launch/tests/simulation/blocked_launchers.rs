@@ -5,7 +5,7 @@
 //! hosts is blocked.
 
 use libi_core::ids::HostIndex;
-use libi_core::join::MemberRole;
+use libi_core::join::{MemberRole, SessionKey};
 use libi_core::plan::Strategy;
 use libi_core::sim::Sim;
 use libi_core::sim::rng::Rng;
@@ -51,6 +51,18 @@ impl Scenario {
         let mut scenario = Self::with_blocked_launchers(seed);
         let mut rng = Rng::new(seed).fork(16);
         scenario.capacity = rng.chance(0.25).then(|| [2, 3, 5, 20][rng.below(4) as usize]);
+        scenario
+    }
+
+    /// The scenario of a seed with agents, of whose hosts the front end reaches only the first. Drawn
+    /// from a separate stream.
+    pub(crate) fn with_a_far_front_end(seed: u64) -> Self {
+        let mut rng = Rng::new(seed).fork(45);
+        let mut scenario = Self::with_agents(seed);
+        let front = Node::front(SessionKey(seed), &scenario.plan(), seed);
+        let others_may = scenario.blocked_launchers.is_none() && scenario.capacity.is_none();
+        let fate = [Fate::Denied, Fate::Refused, Fate::Hangs][rng.below(3) as usize];
+        scenario.far = Some(fate).filter(|_| others_may && front.launches_as_leaders());
         scenario
     }
 

@@ -85,6 +85,7 @@ in_parts! {
     every_launch_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_settle, 1 of 2;
     every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_srun, 1 of 5;
     every_session_of_agents_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_agents, 1 of 10;
+    every_host_that_the_front_end_cannot_reach_is_launched_by_others: Scenario::with_a_far_front_end, 1 of 20;
     every_output_arrives_whole_whether_it_is_merged_or_not: Scenario::with_folds, 1 of 10;
     every_command_ends_with_one_true_outcome_for_each_process: Scenario::with_commands, 1 of 10;
     every_program_gets_all_input_and_nothing_waits_for_what_is_lost: Scenario::with_input, 1 of 10;

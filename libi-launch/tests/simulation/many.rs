@@ -12,8 +12,8 @@ use libi_launch::machine::{Event, LinkPolicy, Node, Notice, Policy};
 use crate::agents::AgentTrouble;
 use crate::driver::Driver;
 use crate::folding::Folds;
-use crate::scenario::{Scenario, Trouble, Turns};
-use crate::world::{BulkTrouble, Cluster, Process};
+use crate::scenario::{Fate, Scenario, Trouble, Turns};
+use crate::world::{BulkTrouble, Cluster, FRONT, Process};
 
 impl Scenario {
     /// A cluster of this many hosts without trouble, which one start brings up.
@@ -118,5 +118,21 @@ fn a_front_end_that_launches_from_the_first_moment_saves_the_login_of_the_first_
         let leaders = up_after(&scenario, false);
         println!("{hosts} hosts are up after {all:?}, and after {leaders:?} where leaders launch");
         assert!(all + rem / 3 < leaders, "{hosts} hosts: {all:?} and {leaders:?}");
+    }
+}
+
+#[test]
+fn hosts_that_only_the_first_host_reaches_are_launched_from_there() {
+    for fate in [Fate::Denied, Fate::Refused, Fate::Hangs] {
+        let mut scenario = Scenario::of_agents(40);
+        (scenario.far, scenario.rules.attempts) = (Some(fate), 2);
+        scenario.rules.hello_timeout = Duration::from_secs(5);
+        let mut sim = Sim::new(Cluster::new(scenario.clone()));
+        let node = Node::front(SessionKey(1), &scenario.plan(), 1);
+        let front = sim.agenda.start(Driver::new(node));
+        sim.agenda.tell(Instant::ZERO, front, Event::Begin.into());
+        assert_ne!(sim.run(Instant::ZERO + Duration::from_secs(30), 1_000_000), StopReason::StepLimit);
+        let front = sim.agenda.machine(FRONT).unwrap();
+        assert_eq!(front.progress(), (40, 0, 0), "{fate:?}");
     }
 }

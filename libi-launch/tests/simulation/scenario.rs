@@ -87,6 +87,8 @@ pub(crate) struct Scenario {
     pub(crate) trouble: Trouble,
     /// Hosts that cannot launch others.
     pub(crate) blocked_launchers: Option<BlockedLaunchers>,
+    /// How launches of the front end fail, but for that of the first host.
+    pub(crate) far: Option<Fate>,
     /// Whether some hosts print a banner at each login.
     pub(crate) has_banners: bool,
     /// How many launched hosts a node has resources for.
@@ -179,6 +181,7 @@ impl Scenario {
             strategy: Strategy::Late,
             trouble: Trouble::Nothing,
             blocked_launchers: None,
+            far: None,
             capacity: None,
             has_banners: true,
             links: LinkPolicy::Channel,

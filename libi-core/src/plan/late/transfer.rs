@@ -47,11 +47,29 @@ impl Queue {
         }
         let all = self.release_reserved();
         let more = self.split_off(all);
-        if let Some(HostState::Up(share)) = self.states.get_mut(&child) {
-            share.hosts.append(&more.hosts);
-            share.attempts.extend(more.attempts.iter().map(|(host, attempt)| (*host, *attempt)));
-        }
-        Ok(more)
+        self.add_to_share(child, &more).map(|()| more)
+    }
+
+    /// Gives hosts that are not in this queue to a child that is up, in addition to its share.
+    ///
+    /// # Errors
+    /// This host is not a child that is up.
+    pub fn give(&mut self, child: HostIndex, launches: &[Launch]) -> Result<Share, QueueError> {
+        let more = Share {
+            hosts: launches.iter().map(|launch| launch.host).collect(),
+            attempts: launches.iter().map(|launch| (launch.host, launch.attempt)).collect(),
+            estimate: self.estimate,
+        };
+        self.add_to_share(child, &more).map(|()| more)
+    }
+
+    fn add_to_share(&mut self, child: HostIndex, more: &Share) -> Result<(), QueueError> {
+        let Some(HostState::Up(share)) = self.states.get_mut(&child) else {
+            return Err(QueueError::NotUp(child));
+        };
+        share.hosts.append(&more.hosts);
+        share.attempts.extend(more.attempts.iter().map(|(host, attempt)| (*host, *attempt)));
+        Ok(())
     }
 
     /// Adds a further share. Hosts that are in this queue already are left out. The share's cost
@@ -269,6 +287,19 @@ mod tests {
         let all: HostRuns = before.hosts.iter().chain(more.hosts.iter()).collect();
         assert_eq!((lost.iter().count(), all.iter().count()), (98, 98));
         assert!(more.hosts.iter().all(|host| lost.contains(host) && !before.hosts.contains(host)));
+    }
+
+    #[test]
+    fn hosts_that_are_not_here_can_be_given_to_a_child_and_are_lost_with_it() {
+        let mut queue = queue(3);
+        let child = launch(&mut queue, 0);
+        let launches = [Launch { host: HostIndex(7), attempt: AGAIN }];
+        assert_eq!(queue.give(child.host, &launches).unwrap_err(), QueueError::NotUp(child.host));
+        queue.child_ready_with(child, at(20), HostRuns::new()).unwrap();
+        let more = queue.give(child.host, &launches).unwrap();
+        assert_eq!((more.hosts.len(), more.attempts[&HostIndex(7)], queue.waiting()), (1, AGAIN, 2));
+        let lost = queue.child_lost(child.host).unwrap();
+        assert!(lost.hosts.contains(HostIndex(7)) && lost.attempts.contains_key(&HostIndex(7)));
     }
 
     /// A child with its own queue.

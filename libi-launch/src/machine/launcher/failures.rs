@@ -211,6 +211,7 @@ impl Launcher {
         terms: &Terms,
         reports: &mut Vec<ChildMessage>,
     ) {
+        self.unreached.forget(lost.host);
         if terms.is_launching && may_be_lost(&terms.options.rules, lost.attempt) {
             self.relaunch(lost, terms.now, &failure, terms, reports);
         } else {

@@ -114,7 +114,9 @@ impl Launcher {
         }
         if !speaks_of_here {
             self.launching_confirmed(reports);
-        } else if self.health.record_failure(launch, &failure, !given_up) {
+        } else if self.health.record_failure(launch, &failure, !given_up)
+            || given_up && self.may_be_reached_by_others(launch, &failure, terms)
+        {
             return;
         }
         if given_up {

@@ -106,7 +106,7 @@ impl Launcher {
         Some(self.given(&hosts, &share))
     }
 
-    fn given(&self, hosts: &[(HostIndex, u32)], share: &Share) -> GivenHosts {
+    pub(super) fn given(&self, hosts: &[(HostIndex, u32)], share: &Share) -> GivenHosts {
         let spec = |&(host, below): &(HostIndex, u32)| {
             let spec = self.specs.get(&host)?;
             let attempt = share.attempts.get(&host).copied().unwrap_or_default().max(spec.attempt);
@@ -186,6 +186,7 @@ impl Launcher {
         terms: &Terms,
         reports: &mut Vec<ChildMessage>,
     ) {
+        self.give_up_unreached(reports);
         for (Launch { host, attempt }, failure) in self.health.take_deferred() {
             reports.push(ChildMessage::Failed(host, attempt, failure));
         }
@@ -225,6 +226,7 @@ impl Launcher {
         (spec.name, spec.user, spec.port, spec.attempt) = (spare.name, spare.user, spare.port, next);
         let spec = spec.clone();
         self.faults.remove(&host);
+        self.unreached.forget(host);
         if here {
             self.queue.requeue(Launch { host, attempt: before }, now).ok()?;
             // Not at once: what else is reported may end the launch.

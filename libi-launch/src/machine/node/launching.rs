@@ -20,6 +20,7 @@ impl Node {
     /// Starts as many launches as the window allows.
     pub(super) fn launch(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.hand_down(now, out);
+        self.hand_down_unreached(now, out);
         if self.options.launch_method().bulk().is_some() {
             return self.launch_in_bulk(now, out);
         }

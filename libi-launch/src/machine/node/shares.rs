@@ -56,6 +56,23 @@ impl Node {
         }
     }
 
+    /// Gives hosts that this node could not reach to a child that is up.
+    pub(super) fn hand_down_unreached(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        if !self.launcher.has_unreached() {
+            return;
+        }
+        let child = self.child_for_overflow();
+        let (launcher, _, reports) = self.launcher(now);
+        match child {
+            Some((link, child)) => {
+                if let Some(given) = launcher.give_unreached_to(child, reports) {
+                    Self::send_share(link, given, out);
+                }
+            }
+            None => launcher.give_up_unreached_if_last(reports),
+        }
+    }
+
     fn send_share(link: LinkId, given: GivenHosts, out: &mut Vec<Effect>) {
         let mut part = Vec::new();
         let mut weight = 0;

@@ -49,7 +49,9 @@ impl Cluster {
         let launcher = &self.processes[from.0 as usize].name;
         let blocked_fate =
             self.scenario.blocked_fate(launcher).filter(|_| matches!(request, StartRequest::Host(..)));
-        let fate = blocked_fate.unwrap_or_else(|| self.scenario.fate(place, attempt, &name));
+        let is_first = place == MemberRole::Leader(HostIndex(0));
+        let far_fate = self.scenario.far.filter(|_| from == FRONT && !is_first);
+        let fate = blocked_fate.or(far_fate).unwrap_or_else(|| self.scenario.fate(place, attempt, &name));
         if let MemberRole::Leader(host) = place {
             if self.is_full(from) {
                 self.note_fate(place, attempt, Fate::OutOfResources);

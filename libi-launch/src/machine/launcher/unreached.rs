@@ -1,0 +1,98 @@
+//! Hosts that the front end cannot reach, and that hosts may reach which are up.
+//!
+//! A front end may be outside of a cluster, know no names of its inside, and reach only the host that
+//! leads there, the first. Where it launches beside the leaders, its launches of other hosts fail then. A
+//! leader would hand such hosts back to the node above; the front end hands them down.
+//!
+//! | state of a host | event | next state |
+//! |---|---|---|
+//! | in flight here | its launch fails for good, and as it would if this launcher were at fault | unreached |
+//! | unreached | a child is up that takes hosts | in the share of that child |
+//! | | nothing waits or is in flight here, so no such child will come | given up, with its failure |
+//! | | launching stops | given up, with its failure |
+//! | in a share | handed back | waits; the next failure here is for good |
+//! | | lost with that child, or replaced by a spare | waits; the next failure here makes it unreached again |
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::Launch;
+
+use super::failures::superseding;
+use super::{Launcher, Terms};
+use crate::failure::Failure;
+use crate::machine::launcher::GivenHosts;
+use crate::machine::message::ChildMessage;
+
+/// The hosts that this launcher could not reach.
+#[derive(Debug, Default)]
+pub(super) struct UnreachedHosts {
+    /// Those that no other launcher has tried, with their failures.
+    waiting: BTreeMap<HostIndex, (Launch, Failure)>,
+    /// Those that were given to a child.
+    passed: BTreeSet<HostIndex>,
+}
+
+impl UnreachedHosts {
+    /// A host was lost with the child that it was given to, or is another machine from now on.
+    pub(super) fn forget(&mut self, host: HostIndex) {
+        self.passed.remove(&host);
+    }
+}
+
+impl Launcher {
+    /// The launch of a host has failed for good, as it would if this launcher were at fault. Returns
+    /// whether another launcher may reach it.
+    pub(super) fn may_be_reached_by_others(
+        &mut self,
+        launch: Launch,
+        failure: &Failure,
+        terms: &Terms,
+    ) -> bool {
+        let hands_down = terms.front.is_some() && terms.unlike_leaders().is_none();
+        // The front end has to reach the first host itself.
+        let may = hands_down && launch.host != HostIndex(0) && !self.unreached.passed.contains(&launch.host);
+        if may {
+            self.unreached.waiting.insert(launch.host, (launch, failure.clone()));
+        }
+        may
+    }
+
+    /// Whether hosts that this launcher could not reach are to be given to a child.
+    pub(in crate::machine) fn has_unreached(&self) -> bool {
+        !self.unreached.waiting.is_empty()
+    }
+
+    /// Gives the hosts that this launcher could not reach to a child that is up.
+    pub(in crate::machine) fn give_unreached_to(
+        &mut self,
+        child: HostIndex,
+        reports: &mut Vec<ChildMessage>,
+    ) -> Option<GivenHosts> {
+        let hosts = std::mem::take(&mut self.unreached.waiting);
+        let latest = |launch: Launch| superseding(self.attempt(launch.host).max(launch.attempt));
+        let next = |(launch, _): &(Launch, Failure)| Launch { attempt: latest(*launch), ..*launch };
+        let launches: Vec<Launch> = hosts.values().map(next).collect();
+        let share = self.queue.give(child, &launches).ok()?;
+        for launch in launches {
+            self.unreached.passed.insert(launch.host);
+            self.report_relaunch(launch, None, reports);
+        }
+        let hosts: Vec<_> = share.hosts.iter().map(|host| (host, 0)).collect();
+        Some(self.given(&hosts, &share))
+    }
+
+    /// Gives up the hosts that this launcher could not reach, if no child will come up that could.
+    pub(in crate::machine) fn give_up_unreached_if_last(&mut self, reports: &mut Vec<ChildMessage>) {
+        if self.queue.in_flight() == 0 && self.queue.waiting() == 0 {
+            self.give_up_unreached(reports);
+        }
+    }
+
+    /// Gives up the hosts that this launcher could not reach.
+    pub(super) fn give_up_unreached(&mut self, reports: &mut Vec<ChildMessage>) {
+        for (launch, failure) in std::mem::take(&mut self.unreached.waiting).into_values() {
+            reports.push(ChildMessage::Failed(launch.host, launch.attempt, failure));
+        }
+    }
+}
