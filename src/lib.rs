@@ -79,7 +79,7 @@ pub use libi_launch::backend::{
     Backend, BackendError, Local, Rsh, Shell, SlurmJob, Srun, Ssh, SshHosts, SshProfile, Starter,
     UnfitCommand,
 };
-pub use libi_launch::delivery::Delivery;
+pub use libi_launch::delivery::{Delivery, Packed};
 pub use libi_launch::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 pub use libi_launch::machine::{CommandId, LinkPolicy, Policy, Replacement, Rules, Stream};
 pub use libi_launch::options::*;

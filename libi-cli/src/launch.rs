@@ -4,12 +4,14 @@
 use std::num::NonZeroU32;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use libi::{
-    Agent, Backend, Delivery, HostList, LaunchOptions, Local, OsBytes, Policy, Srun, Ssh, SshProfile,
+    Agent, Backend, Delivery, HostList, LaunchOptions, Local, OsBytes, Packed, Policy, Srun, Ssh, SshProfile,
 };
 use libi_core::plan::Strategy;
+use nix::sys::signal::SigSet;
 
 use crate::backend::{AUTO, BackendChoice, other, rsh};
 use crate::output::CliError;
@@ -140,8 +142,27 @@ fn agent(arguments: &LaunchArgs) -> Result<Agent, CliError> {
     if !arguments.send_agent {
         return Ok(agent);
     }
-    let file = std::fs::read(&path).map_err(|error| CliError::File(path, error))?;
-    Ok(agent.delivery(Delivery::of(file)))
+    let file = std::fs::read(&path).map_err(|error| CliError::File(path.clone(), error))?;
+    let packed = Packed::default();
+    pack_meanwhile(path, packed.clone());
+    Ok(agent.delivery(Delivery::of(file).packed(packed)))
+}
+
+/// Compresses the agent in the background, while the first host logs in. Without `gzip` it is sent as it
+/// is.
+fn pack_meanwhile(path: PathBuf, packed: Packed) {
+    let pack = move || {
+        // Signals are for the thread that expects them.
+        let _ = SigSet::all().thread_block();
+        let mut gzip = Command::new("gzip");
+        gzip.args(["-1", "-c", "--"]).arg(path).stdin(Stdio::null()).stderr(Stdio::null());
+        if let Ok(done) = gzip.output()
+            && done.status.success()
+        {
+            packed.set(done.stdout);
+        }
+    };
+    let _ = std::thread::Builder::new().name("libi-pack".to_owned()).spawn(pack);
 }
 
 /// This program; to be sent, the smaller `libi-agent` beside it, if that is there.

@@ -7,6 +7,7 @@
 //! |---|---|---|---|
 //! | asked | `ready`: the host has this very file, which runs now | what has waited | open |
 //! | asked | `needed`: the host lacks it, or has another one | the length in one line, the file | sending |
+//! | asked | `needed-gz`: the same, and the host has `gzip` | the same, or a line of the length and `gz`, and the file compressed | sending |
 //! | sending | `ready`: the file has the right hash, and runs now | what has waited | open |
 //!
 //! Each of these is a line of its own. Text before it, such as a login banner, is what the host has
@@ -14,10 +15,14 @@
 //! another architecture, has no directory from which programs may be executed, or has received
 //! something else than was sent. Whatever happens, its directory is removed: by the script, or by the
 //! agent as soon as it runs. A launcher that was delivered itself sends its own executable.
+//!
+//! The file is [compressed](Packed) meanwhile, if at all: while the first host logs in. A front end has the
+//! slowest network on the way, and sends one copy. Leaders send what they are, as it is: on the network of
+//! a cluster, compressing would take longer than it saves.
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use libi_core::dist::OsBytes;
 use libi_core::secure::digest::blake2b;
@@ -31,6 +36,7 @@ pub const DIRECTORY_ENV: &str = "LIBI_AGENT_DIRECTORY";
 /// The lines of the script.
 const READY: &[u8] = b"libi-agent-ready\n";
 const NEEDED: &[u8] = b"libi-agent-needed\n";
+const NEEDED_GZIP: &[u8] = b"libi-agent-needed-gz\n";
 
 /// `$1` is the path of the agent, `$2` the architecture that it is for, `$3` and `$4` its hashes; its
 /// arguments follow. `head` may read more than it should: nothing follows the file before the host is
@@ -65,8 +71,13 @@ trap 'rm -rf "$directory"' EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
-echo libi-agent-needed
-read -r length && head -c "$length" >"$directory/agent" || fail 'the agent did not arrive'
+if command -v gzip >/dev/null 2>&1; then echo libi-agent-needed-gz; else echo libi-agent-needed; fi
+read -r length form || fail 'the agent did not arrive'
+if [ "$form" = gz ]; then
+  head -c "$length" | gzip -dc >"$directory/agent" || fail 'the agent did not arrive whole'
+else
+  head -c "$length" >"$directory/agent" || fail 'the agent did not arrive'
+fi
 is_agent "$directory/agent" || fail 'the agent that arrived is not the one that was sent'
 LIBI_AGENT_DIRECTORY=$directory
 export LIBI_AGENT_DIRECTORY
@@ -83,7 +94,30 @@ pub struct Delivery {
     /// The file. Elsewhere than at the front end it is the executable of the process.
     #[serde(skip)]
     file: Option<Arc<[u8]>>,
+    #[serde(skip)]
+    packed: Packed,
 }
+
+/// The file as `gzip` compresses it, once that is known. It is sent if it is there when a host needs the
+/// file; nothing waits for it.
+#[derive(Clone, Debug, Default)]
+pub struct Packed(Arc<OnceLock<Arc<[u8]>>>);
+
+impl Packed {
+    /// The file is compressed. Only the first call counts.
+    pub fn set(&self, compressed: Vec<u8>) {
+        let _ = self.0.set(compressed.into());
+    }
+}
+
+/// Two deliveries of one file are equal, however it is sent.
+impl PartialEq for Packed {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Packed {}
 
 impl fmt::Debug for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,7 +145,25 @@ impl Delivery {
             blake2b: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
             crc: cksum(&file),
             file: Some(file.into()),
+            packed: Packed::default(),
         }
+    }
+
+    /// Sends the file compressed to hosts that have `gzip`, once it is.
+    #[must_use]
+    pub fn packed(mut self, packed: Packed) -> Self {
+        self.packed = packed;
+        self
+    }
+
+    /// What is sent to a host that needs this file: a line, and the bytes.
+    #[must_use]
+    pub fn message(&self, file: &Arc<[u8]>, has_gzip: bool) -> (String, Arc<[u8]>) {
+        let (form, bytes) = match self.packed.0.get().filter(|_| has_gzip) {
+            Some(packed) => (" gz", packed),
+            None => ("", file),
+        };
+        (format!("{}{form}\n", bytes.len()), Arc::clone(bytes))
     }
 
     /// The file. `own` is the executable of this process.
@@ -145,8 +197,11 @@ impl Delivery {
 pub enum Answer {
     /// Nothing yet.
     Nothing,
-    /// The file is to be sent.
-    Needed,
+    /// The file is to be sent; the host may have `gzip`.
+    Needed {
+        /// Whether it has.
+        has_gzip: bool,
+    },
     /// The agent runs. Everything that follows is its protocol.
     Ready,
 }
@@ -171,13 +226,16 @@ impl AnswerReader {
             return Answer::Ready;
         }
         let mut answer = Answer::Nothing;
-        if let Some(at) = find(&all, NEEDED).filter(|_| !self.was_needed) {
-            all.drain(at..at + NEEDED.len());
-            self.was_needed = true;
-            answer = Answer::Needed;
+        for (line, has_gzip) in [(NEEDED, false), (NEEDED_GZIP, true)] {
+            if let Some(at) = find(&all, line).filter(|_| !self.was_needed) {
+                all.drain(at..at + line.len());
+                self.was_needed = true;
+                answer = Answer::Needed { has_gzip };
+            }
         }
-        let may_begin = |at: &usize| READY.starts_with(&all[*at..]) || NEEDED.starts_with(&all[*at..]);
-        let least = all.len().saturating_sub(NEEDED.len());
+        let lines = [READY, NEEDED, NEEDED_GZIP];
+        let may_begin = |at: &usize| lines.iter().any(|line| line.starts_with(&all[*at..]));
+        let least = all.len().saturating_sub(NEEDED_GZIP.len());
         let end = (least..all.len()).find(may_begin).unwrap_or(all.len());
         self.held = all.split_off(end);
         *bytes = all;

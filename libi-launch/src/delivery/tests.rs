@@ -22,7 +22,8 @@ fn answers_are_found_wherever_bytes_are_cut_and_text_around_them_stays() {
     for at in 0..said.len() {
         let (text, answers) = read(&[&said[..at], &said[at..]]);
         let at_once = at < 26 || at == said.len();
-        let expected: &[Answer] = if at_once { &[Answer::Ready] } else { &[Answer::Needed, Answer::Ready] };
+        let needed = Answer::Needed { has_gzip: false };
+        let expected: &[Answer] = if at_once { &[Answer::Ready] } else { &[needed, Answer::Ready] };
         if answers != expected {
             // Both answers in one part: the host was ready without waiting.
             assert_eq!(answers.last(), Some(&Answer::Ready), "cut at {at}");
@@ -30,6 +31,11 @@ fn answers_are_found_wherever_bytes_are_cut_and_text_around_them_stays() {
         assert!(text.ends_with("hm\nPROTOCOL") && text.starts_with("Welcome\n"), "cut at {at}: {text:?}");
     }
     assert_eq!(read(&[b"libi-agent-re"]), ("libi-agent-re".to_owned(), Vec::new()));
+    for at in 0..22 {
+        let said = b"\nlibi-agent-needed-gz\n";
+        let (text, answers) = read(&[&said[..at], &said[at..]]);
+        assert_eq!((&*text, answers), ("\n", vec![Answer::Needed { has_gzip: true }]), "cut at {at}");
+    }
 }
 
 #[test]
@@ -45,6 +51,11 @@ fn the_checksum_is_that_of_cksum() {
 
 /// How the script ends that delivers this file, if `sent` arrives, and what it says.
 fn deliver(shell: &str, file: &[u8], sent: &[u8], machine: &str) -> (Option<i32>, String) {
+    deliver_as(shell, file, &format!("{}\n", file.len()), sent, machine)
+}
+
+/// The same, announced by this line.
+fn deliver_as(shell: &str, file: &[u8], head: &str, sent: &[u8], machine: &str) -> (Option<i32>, String) {
     let delivery = Delivery::for_machine(file.to_vec(), machine);
     let agent = Program {
         executable: OsBytes::try_from("/no/such/agent").unwrap(),
@@ -58,7 +69,6 @@ fn deliver(shell: &str, file: &[u8], sent: &[u8], machine: &str) -> (Option<i32>
     command.arg("-c").arg(format!("exec {shell} \"$@\"")).arg("sh").args(words);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let head = format!("{}\n", file.len());
     let mut input = child.stdin.take().unwrap();
     // It may have ended before it reads anything.
     let _ = input.write_all(&[head.as_bytes(), sent].concat());
@@ -79,7 +89,7 @@ fn a_file_is_delivered_run_and_checked_by_every_shell() {
     for shell in ["dash", "bash", "sh"] {
         let (status, said) = deliver(shell, agent, agent, &own_machine());
         assert_eq!(status, Some(0), "{shell}: {said}");
-        assert!(said.starts_with("libi-agent-needed\nlibi-agent-ready\n2 a  b in /"), "{shell}: {said}");
+        assert!(said.starts_with("libi-agent-needed-gz\nlibi-agent-ready\n2 a  b in /"), "{shell}: {said}");
         let directory = said.trim_end().rsplit(' ').next().unwrap();
         assert!(!Path::new(directory).exists(), "{directory}");
         let mut damaged = agent.to_vec();
@@ -92,5 +102,29 @@ fn a_file_is_delivered_run_and_checked_by_every_shell() {
         let (status, said) = deliver(shell, agent, agent, "vax");
         let expected = format!("libi: the agent is for vax, and this host is {}\n", own_machine());
         assert_eq!((status, said), (Some(126), expected), "{shell}");
+    }
+}
+
+#[test]
+fn a_compressed_file_arrives_as_what_it_was() {
+    let agent = *b"#!/bin/sh\necho in $LIBI_AGENT_DIRECTORY; rm -r $LIBI_AGENT_DIRECTORY\n";
+    let mut gzip =
+        Command::new("gzip").arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    gzip.stdin.take().unwrap().write_all(&agent).unwrap();
+    let compressed = gzip.wait_with_output().unwrap().stdout;
+    let packed = Packed::default();
+    let delivery = Delivery::of(agent.to_vec()).packed(packed.clone());
+    let file = delivery.file(Path::new("/proc/self/exe")).unwrap();
+    assert_eq!(delivery.message(&file, true).1[..], agent, "it is not compressed yet");
+    packed.set(compressed.clone());
+    assert_eq!(delivery.message(&file, false), (format!("{}\n", agent.len()), Arc::from(&agent[..])));
+    let (head, sent) = delivery.message(&file, true);
+    assert_eq!((&*head, &sent[..]), (&*format!("{} gz\n", compressed.len()), &compressed[..]));
+    for shell in ["dash", "bash", "sh"] {
+        let (status, said) = deliver_as(shell, &agent, &head, &sent, &own_machine());
+        assert_eq!(status, Some(0), "{shell}: {said}");
+        assert!(said.starts_with("libi-agent-needed-gz\nlibi-agent-ready\nin /"), "{shell}: {said}");
+        let (status, said) = deliver_as(shell, &agent, &head, &sent[..20], &own_machine());
+        assert_eq!(status, Some(126), "{shell}: {said}");
     }
 }

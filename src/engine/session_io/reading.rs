@@ -110,7 +110,7 @@ impl SessionIo {
         match delivery.answers.filter(bytes) {
             Answer::Nothing => return,
             Answer::Ready => link_io.delivery = None,
-            Answer::Needed => self.deliver_agent(link),
+            Answer::Needed { has_gzip } => self.deliver_agent(link, has_gzip),
         }
         self.unsent.insert(link);
     }

@@ -6,7 +6,6 @@ mod spawn;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use libi_core::hosts::{HostList, HostRef};
 use libi_core::ids::HostIndex;
@@ -179,15 +178,16 @@ impl SessionIo {
     }
 
     /// Sends the agent to a host that lacks it. Without it the host fails when its time is over.
-    pub(super) fn deliver_agent(&mut self, link: LinkId) {
+    pub(super) fn deliver_agent(&mut self, link: LinkId, has_gzip: bool) {
         let Some(delivery) = delivery(&self.node) else { return };
         if self.agent_file.is_none() {
             self.agent_file = delivery.file(Path::new("/proc/self/exe")).ok();
         }
         let to = self.links.get_mut(&link).and_then(|link_io| link_io.delivery.as_mut());
         if let (Some(file), Some(to)) = (&self.agent_file, to) {
-            to.queue(format!("{}\n", file.len()).into_bytes().into());
-            to.queue(Arc::clone(file));
+            let (line, bytes) = delivery.message(file, has_gzip);
+            to.queue(line.into_bytes().into());
+            to.queue(bytes);
         }
     }
 
