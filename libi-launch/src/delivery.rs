@@ -16,9 +16,8 @@
 //! something else than was sent. Whatever happens, its directory is removed: by the script, or by the
 //! agent as soon as it runs. A launcher that was delivered itself sends its own executable.
 //!
-//! The file is [compressed](Packed) meanwhile, if at all: while the first host logs in. A front end has the
-//! slowest network on the way, and sends one copy. Leaders send what they are, as it is: on the network of
-//! a cluster, compressing would take longer than it saves.
+//! The file is [compressed](Packed) meanwhile, if at all: while the first host logs in. A front end may
+//! have a slow network, and sends one copy. Leaders send what they are, as it is.
 
 use std::fmt;
 use std::path::Path;

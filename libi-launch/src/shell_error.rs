@@ -2,10 +2,9 @@
 //!
 //! `ssh` exits with 255 for all failures of its own and prints the reason on standard error. A
 //! [command](crate::quote) exits with 125, 126 or 127 if it cannot run its program, and with 1 in
-//! csh and tcsh. `rsh` exits
-//! with 1 for its own failures and does not pass on the command's status, which arrives [another
-//! way](crate::exit_trailer). Debian's `rsh` exits with 0 when its server refuses a login, and the
-//! server prints the reason in place of the command's output.
+//! csh and tcsh. `rsh` exits with 1 for its own failures and does not pass on the command's status,
+//! which arrives [another way](crate::exit_trailer). Debian's `rsh` exits with 0 when its server
+//! refuses a login, and the server prints the reason in place of the command's output.
 //! [`Failure::shell_error`](crate::failure::Failure::shell_error) combines status and text.
 //!
 //! The texts are English: those of OpenSSH and of the known `rsh` programs, as far as no other

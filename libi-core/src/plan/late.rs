@@ -337,8 +337,7 @@ impl Queue {
         let last_ended = (now, HostIndex(u32::MAX));
         while let Some(&(end, host)) = self.backing_off.range(..=last_ended).next_back() {
             self.backing_off.remove(&(end, host));
-            let state = self.states.remove(&host);
-            match state {
+            match self.states.remove(&host) {
                 _ if self.kept == Some(host) => self.reserved.push_front(host),
                 Some(HostState::BackingOff { reserved: true }) => self.reserved.push_front(host),
                 _ => self.waiting.push_front(host),

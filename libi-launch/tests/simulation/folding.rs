@@ -4,15 +4,14 @@
 use std::time::Duration;
 
 use libi_core::ids::Rank;
-use libi_core::join::SessionKey;
+use libi_core::sim::StopReason;
 use libi_core::sim::rng::Rng;
-use libi_core::sim::{Sim, StopReason};
 use libi_core::time::Instant;
-use libi_launch::machine::{Event, Node, Notice};
+use libi_launch::machine::Notice;
 use libi_launch::options::{LaunchOptions, Output};
 
 use crate::actions::{CAPACITY, WINDOW};
-use crate::driver::Driver;
+use crate::many::begun;
 use crate::scenario::Scenario;
 use crate::world::{Cluster, FRONT};
 
@@ -114,10 +113,7 @@ impl Cluster {
 /// same lines when they start, and perhaps when they end.
 fn bytes_at_front_end(hosts: u32, hold: Option<Duration>, at_end: bool) -> usize {
     let scenario = Scenario::of_equal_output(hosts, Folds::of_equal_lines(hold, at_end));
-    let mut sim = Sim::new(Cluster::new(scenario.clone()));
-    let node = Node::front(SessionKey(1), &scenario.plan(), 1);
-    let front = sim.agenda.start(Driver::new(node));
-    sim.agenda.tell(Instant::ZERO, front, Event::Begin.into());
+    let mut sim = begun(&scenario);
     let steps = 2_000 * u64::from(hosts) + 500_000;
     assert_ne!(sim.run(Instant::ZERO + Duration::from_secs(40), steps), StopReason::StepLimit);
     assert!(sim.world.notices.iter().any(|(_, notice)| *notice == Notice::Done), "all have ended");

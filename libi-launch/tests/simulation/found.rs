@@ -150,8 +150,8 @@ const FOUND_WITH_STAGING: [u64; 10] = [
 
 /// Seeds that have found defects since commands run in sessions, in the checks: output of members behind
 /// much output of commands, and commands at once, which take more steps; and too many of them, in a tree
-/// of 800 levels; and a host that is ended with others as often as hosts may be lost.
-const FOUND_WITH_COMMANDS: [u64; 4] = [77_000_325, 19_410_429_100, 990_000_027_410, 500_010_000];
+/// of 800 levels.
+const FOUND_WITH_COMMANDS: [u64; 3] = [77_000_325, 19_410_429_100, 990_000_027_410];
 
 /// Seeds that have found defects since output is merged, in the checks: ends behind output that each of 352
 /// levels may hold for a second; and in the machine, a tree of 450 levels: launchers with resources for

@@ -49,6 +49,19 @@ impl Scenario {
     }
 }
 
+/// A session that has begun.
+pub(crate) fn begun(scenario: &Scenario) -> Sim<Cluster> {
+    let mut sim = Sim::new(Cluster::new(scenario.clone()));
+    let node = Node::front(SessionKey(1), &scenario.plan(), 1);
+    let front = sim.agenda.start(Driver::new(node));
+    sim.agenda.tell(Instant::ZERO, front, Event::Begin.into());
+    sim
+}
+
+fn up_at(sim: &Sim<Cluster>) -> Instant {
+    sim.world.notices.iter().find(|(_, notice)| *notice == Notice::Up).unwrap().0
+}
+
 /// How many hosts. The checks of all scenarios are left out: they compare hosts with all events.
 fn hosts() -> u32 {
     std::env::var("LIBI_SIMULATED_HOSTS").map_or(5_000, |hosts| hosts.parse().unwrap())
@@ -58,13 +71,10 @@ fn hosts() -> u32 {
 fn all_hosts_of_a_large_start_arrive_and_share_their_links() {
     let hosts = hosts();
     let scenario = Scenario::of_one_start(hosts);
-    let mut sim = Sim::new(Cluster::new(scenario.clone()));
-    let node = Node::front(SessionKey(1), &scenario.plan(), 1);
-    let front = sim.agenda.start(Driver::new(node));
-    sim.agenda.tell(Instant::ZERO, front, Event::Begin.into());
+    let mut sim = begun(&scenario);
     let steps = 1_000 * u64::from(hosts);
     assert_ne!(sim.run(Instant::ZERO + Duration::from_secs(10), steps), StopReason::StepLimit);
-    let up = sim.world.notices.iter().find(|(_, notice)| *notice == Notice::Up).unwrap().0;
+    let up = up_at(&sim);
     let links = || sim.world.processes.iter().map(Process::children_count);
     let (front, most) = (links().next().unwrap(), links().skip(1).max().unwrap());
     println!("{hosts} hosts up at {up}: the front end holds {front} links, no relay more than {most}");
@@ -81,13 +91,10 @@ fn hosts_that_can_launch_three_each_share_what_waits() {
     let mut scenario = Scenario::of_agents(hosts);
     (scenario.capacity, scenario.turns) = (Some(3), Turns::Lock);
     (scenario.seq, scenario.rem) = (Duration::from_millis(9), Duration::from_millis(184));
-    let mut sim = Sim::new(Cluster::new(scenario.clone()));
-    let node = Node::front(SessionKey(1), &scenario.plan(), 1);
-    let front = sim.agenda.start(Driver::new(node));
-    sim.agenda.tell(Instant::ZERO, front, Event::Begin.into());
+    let mut sim = begun(&scenario);
     let steps = 1_000 * u64::from(hosts);
     assert_ne!(sim.run(Instant::ZERO + Duration::from_secs(10), steps), StopReason::StepLimit);
-    let up = sim.world.notices.iter().find(|(_, notice)| *notice == Notice::Up).unwrap().0;
+    let up = up_at(&sim);
     let depth = sim.world.starts.iter().map(|start| start.depth).max().unwrap();
     println!("{hosts} hosts up at {up}, in {depth} levels");
     // A full tree with three children each has seven levels.
@@ -96,13 +103,10 @@ fn hosts_that_can_launch_three_each_share_what_waits() {
 
 /// When a launch of agents at a usual cost (each REM is up to a half shorter or longer) is up.
 fn up_after(scenario: &Scenario, from_front_end: bool) -> Duration {
-    let mut sim = Sim::new(Cluster::new(scenario.clone()));
-    let node = Node::front(SessionKey(1), &scenario.plan(), 1);
-    assert_eq!(node.launches_as_leaders(), from_front_end);
-    let front = sim.agenda.start(Driver::new(node));
-    sim.agenda.tell(Instant::ZERO, front, Event::Begin.into());
+    let mut sim = begun(scenario);
+    assert_eq!(sim.agenda.machine(FRONT).unwrap().launches_as_leaders(), from_front_end);
     sim.run(Instant::ZERO + Duration::from_secs(10), 1_000 * u64::from(scenario.hosts));
-    let up = sim.world.notices.iter().find(|(_, notice)| *notice == Notice::Up).unwrap().0;
+    let up = up_at(&sim);
     up.since(Instant::ZERO)
 }
 
@@ -127,10 +131,7 @@ fn hosts_that_only_the_first_host_reaches_are_launched_from_there() {
         let mut scenario = Scenario::of_agents(40);
         (scenario.far, scenario.rules.attempts) = (Some(fate), 2);
         scenario.rules.hello_timeout = Duration::from_secs(5);
-        let mut sim = Sim::new(Cluster::new(scenario.clone()));
-        let node = Node::front(SessionKey(1), &scenario.plan(), 1);
-        let front = sim.agenda.start(Driver::new(node));
-        sim.agenda.tell(Instant::ZERO, front, Event::Begin.into());
+        let mut sim = begun(&scenario);
         assert_ne!(sim.run(Instant::ZERO + Duration::from_secs(30), 1_000_000), StopReason::StepLimit);
         let front = sim.agenda.machine(FRONT).unwrap();
         assert_eq!(front.progress(), (40, 0, 0), "{fate:?}");

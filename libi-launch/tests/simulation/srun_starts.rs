@@ -248,10 +248,6 @@ pub(crate) fn explains(
         Cause::TimedOut => world.fates.get(&attempt) == Some(&Fate::Hangs) && failure.tail.contains(QUEUED),
         Cause::NotScheduled => record.unscheduled.contains(&attempt),
         Cause::Closed | Cause::Exited(Exit::Signal(9)) if record.ended_with_others.contains(&attempt) => true,
-        // It was ended with others as often as a host may be lost.
-        Cause::Exited(Exit::Unknown) => {
-            record.ended_with_others.contains(&attempt) && attempt.1.lost >= 32 * scenario.rules.attempts
-        }
         // A host that had not arrived is told the reason.
         Cause::Closed | Cause::Exited(Exit::Signal(15)) => {
             let had_arrived = failure.phase > Phase::Starting

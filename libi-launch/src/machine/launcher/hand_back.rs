@@ -115,7 +115,7 @@ impl Launcher {
         if !speaks_of_here {
             self.launching_confirmed(reports);
         } else if self.health.record_failure(launch, &failure, !given_up)
-            || given_up && self.may_be_reached_by_others(launch, &failure, terms)
+            || given_up && self.leave_to_others(launch, &failure, terms)
         {
             return;
         }

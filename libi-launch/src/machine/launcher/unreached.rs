@@ -41,14 +41,9 @@ impl UnreachedHosts {
 }
 
 impl Launcher {
-    /// The launch of a host has failed for good, as it would if this launcher were at fault. Returns
-    /// whether another launcher may reach it.
-    pub(super) fn may_be_reached_by_others(
-        &mut self,
-        launch: Launch,
-        failure: &Failure,
-        terms: &Terms,
-    ) -> bool {
+    /// The launch of a host has failed for good, as it would if this launcher were at fault: leaves the
+    /// host to another launcher, if one may reach it, and returns whether it does.
+    pub(super) fn leave_to_others(&mut self, launch: Launch, failure: &Failure, terms: &Terms) -> bool {
         let hands_down = terms.front.is_some() && terms.unlike_leaders().is_none();
         // The front end has to reach the first host itself.
         let may = hands_down && launch.host != HostIndex(0) && !self.unreached.passed.contains(&launch.host);
@@ -69,11 +64,11 @@ impl Launcher {
         child: HostIndex,
         reports: &mut Vec<ChildMessage>,
     ) -> Option<GivenHosts> {
-        let hosts = std::mem::take(&mut self.unreached.waiting);
         let latest = |launch: Launch| superseding(self.attempt(launch.host).max(launch.attempt));
         let next = |(launch, _): &(Launch, Failure)| Launch { attempt: latest(*launch), ..*launch };
-        let launches: Vec<Launch> = hosts.values().map(next).collect();
+        let launches: Vec<Launch> = self.unreached.waiting.values().map(next).collect();
         let share = self.queue.give(child, &launches).ok()?;
+        self.unreached.waiting.clear();
         for launch in launches {
             self.unreached.passed.insert(launch.host);
             self.report_relaunch(launch, None, reports);
