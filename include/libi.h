@@ -938,6 +938,14 @@ libi_result libi_options_add_ssh_option(libi_options *options,
 libi_result libi_options_set_ssh_connect_timeout(libi_options *options, libi_timeout timeout);
 
 /**
+ * Sets whether every collective call waits until all members have made it; by default not. For
+ * debugging: a mismatch or a timeout then fails the call itself at all members. Otherwise a call
+ * is complete for a member when its own part is, and a member that has completed a call hears of
+ * its failure in its next one. Since 0.1.
+ */
+libi_result libi_options_set_strict_calls(libi_options *options, bool strict);
+
+/**
  * Adds a file that every host gets before its programs are started, which needs an agent: it is
  * put under its base name into a private directory, which LIBI_STAGE names, and which is removed
  * when the session ends. A program that is this file is run from there. It is read now. NULL: no

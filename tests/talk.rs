@@ -21,9 +21,17 @@ fn size(hosts: &str) -> u32 {
 
 /// Launches members that do this. Returns what the front end has seen when all have ended.
 fn play(engine: Engine, hosts: &str, words: &[&str], front_end: impl FnOnce(&Session)) -> Heard {
+    play_with(&LaunchOptions::local().engine(engine), hosts, words, front_end)
+}
+
+fn play_with(
+    options: &LaunchOptions,
+    hosts: &str,
+    words: &[&str],
+    front_end: impl FnOnce(&Session),
+) -> Heard {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let options = LaunchOptions::local().engine(engine);
-    let session = launch_with(&front, &[lab.members(hosts, words)], &options);
+    let session = launch_with(&front, &[lab.members(hosts, words)], options);
     front_end(&session);
     let heard = Heard::all(&front);
     drop(session);
@@ -95,6 +103,18 @@ fn members_that_make_different_calls_all_get_the_error_and_can_continue() {
     for hosts in ["a:2", "a:2,b,c:2", "n[1-4]:4"] {
         for other in [0, size(hosts) / 2, size(hosts) - 1] {
             all_do(InProgram, hosts, "join", &[format!("mismatch:{other}"), "allgather:10".to_owned()]);
+        }
+    }
+}
+
+#[test]
+fn a_strict_call_that_differs_fails_at_all_members() {
+    let options = LaunchOptions::local().engine(InProgram).strict_calls(true);
+    for hosts in ["a:2", "a:2,b,c:2", "n[1-4]:4"] {
+        for other in [0, size(hosts) / 2, size(hosts) - 1] {
+            let mismatch = format!("talk:strict-mismatch:{other}");
+            let words = ["join", mismatch.as_str(), "talk:allgather:10", "finish:30000"];
+            all_is_well(hosts, &play_with(&options, hosts, &words, |_| ()), &[]);
         }
     }
 }

@@ -47,6 +47,10 @@ pub(crate) struct LaunchArgs {
     /// network can read and change the traffic; prints a warning
     #[arg(long)]
     allow_plain: bool,
+    /// Let every collective call of the members wait until all have made it, for
+    /// debugging
+    #[arg(long)]
+    strict_calls: bool,
     /// This program on the hosts [default: the path that it has here]
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,
@@ -104,6 +108,7 @@ impl LaunchArgs {
             .strategy(self.tree)
             .spares(spares)
             .allow_plain(self.allow_plain)
+            .strict_calls(self.strict_calls)
             .policy(policy(self.min_hosts, hosts)?)
             .settle(self.settle)
             .deadline(self.deadline)

@@ -237,6 +237,7 @@ impl World for Cluster {
                 assert!(result.is_ok(), "{result:?}");
                 self.go_on(from, agenda);
             }
+            Effect::WakeAt(_) => {}
             Effect::SendRegion(..) | Effect::Lost(_) => panic!("{effect:?}"),
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
+use libi_core::time::Instant;
 use libi_core::topology::Topology;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,22 @@ use crate::reduce::Reducer;
 /// The number of a call, chosen by its caller. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
+
+/// When collective calls complete. It is the same in all processes of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Whether each call waits until all members have made it, and a mismatch or a timeout fails it
+    /// at all of them. Otherwise a call is complete for a member when the member's own part is.
+    pub strict: bool,
+    /// The number of calls that a process may be ahead of a neighbor in the tree, at least 2.
+    pub lead: u64,
+}
+
+impl Default for Completion {
+    fn default() -> Self {
+        Self { strict: false, lead: 128 }
+    }
+}
 
 /// A process that can be sent messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -238,6 +255,8 @@ pub enum Event {
     Call(CallId, Call),
     /// The program cancels a call; its timeout may have elapsed.
     Cancel(CallId),
+    /// The time of the last [`Effect::WakeAt`] has come.
+    Woken,
 }
 
 /// What the driver has to do for a group.
@@ -251,4 +270,6 @@ pub enum Effect {
     Finish(CallId, Result<Outcome, CommError>),
     /// Report lost members to the program.
     Lost(Ranks),
+    /// Pass in [`Event::Woken`] at this time. It replaces an earlier time.
+    WakeAt(Instant),
 }

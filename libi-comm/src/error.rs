@@ -26,7 +26,8 @@ pub enum CommError {
     #[error("the front end is lost: its process has ended, or the link to it has closed")]
     FrontEndLost,
     /// Members have called different operations where all have to call the same. Every member gets
-    /// this error. The next collective call can succeed.
+    /// this error: in the call itself, or in the next one if it had completed the call. Later
+    /// collective calls can succeed.
     #[error(
         "collective call {nth} does not match: {} called {}, {} called {}; \
          all members must make the same collective calls in the same order",
@@ -41,8 +42,8 @@ pub enum CommError {
         other: (Rank, CallSignature),
     },
     /// Another member cancelled the collective call, timed out in it, or could not continue it. All
-    /// members that had not completed the call get this error. The next collective call can
-    /// succeed.
+    /// members get this error: in the call itself, or in the next one if they had completed the
+    /// call. Later collective calls can succeed.
     #[error(
         "{by} cancelled collective call {nth}: it timed out, gave up, or made the call with invalid \
          arguments; the next collective call can succeed"

@@ -9,19 +9,32 @@
 //!
 //! # Collective calls
 //! All members make the same collective calls in the same order. What each operation is stands in
-//! the table of `operation.rs`. Calls are numbered, and any number of them can be in progress. A
-//! call is complete for a member when all members have called, and the member's own data have been
-//! received and sent.
+//! the table of `operation.rs`. Calls are numbered, and any number of them can be in progress.
+//!
+//! A call is complete for a member when the member's own part is:
+//!
+//! | operation | complete at the root | elsewhere |
+//! |---|---|---|
+//! | broadcast, scatter | its data are handed over | its data have arrived |
+//! | gather, reduce | the data of all have arrived | its data are handed over |
+//! | scan | | the values of all lower ranks have arrived |
+//! | allgather, alltoall, allreduce | | the data of all have arrived |
+//! | barrier, fence, ring | | all members have called, as signs tell |
+//!
+//! Data are handed over when all but a few KiB of them have been sent, as far as credit
+//! (`flow_control.rs`) and the lead over slower members (`progress.rs`) allow. With
+//! [strict](Completion::strict) completion every call waits for the signs of all members as well.
 //!
 //! ```text
 //!             own call, and every          from above, or at the
 //!             branch has called            top: all have called        nothing left to send
 //! (unknown) -> Open -------------> Entered ----------------> Done -----------------------> Over
-//!               |   tells the parent  |  tells the branches   |
-//!               +---------------------+-----------------------+
-//!                     | a call does not match, is cancelled, or cannot continue: Aborted
-//!                     v
-//!                    Over, with an error for every member that had not completed it
+//!     |         |   tells the parent  |  tells the branches   | ^
+//!     |         +---------------------+-----------------------+ |
+//!     |               | a call does not match, is cancelled, or |cannot continue: Aborted
+//!     |               v                                         |
+//!     |              Over, with an error for every member that has not completed it
+//!     +---------------------------------------------------------+ a call without signs
 //! ```
 //!
 //! | module | decides |
@@ -30,36 +43,45 @@
 //! | `arguments` | which arguments are valid, and what a caller contributes |
 //! | `collective` | the numbers of calls, which members have called, what is over and why |
 //! | `call_state` | the state of a call in a process, see there |
+//! | `broken` | which calls were aborted, and when a member hears of it |
+//! | `progress` | which calls are over here and at the neighbors, and how far a process may be ahead |
+//! | `probe` | how members find out that they wait for each other in different calls |
 //! | `traffic`, `flow_control` | how much passes over a link, and when |
 //! | `received`, `sending` | what has arrived here; what is sent next |
 //! | `combining`, `messages` | the interfaces to operations that are more than forwarding |
 //!
-//! - **Agreement.** The signature of a member's call travels with the sign that the member has
-//!   called. The first process that sees two different signatures under one number aborts the call,
-//!   naming two ranks and what each called. No call completes for any member before all have
-//!   called, so every member gets this error and none keeps waiting. The next call can succeed.
-//! - **Data** do not wait for agreement. They are forwarded as they arrive, under flow control
-//!   (`flow_control.rs`): up to the lowest process that has both ends below it, and down from
-//!   there. The amount that passes over a link is known as soon as the call is known
-//!   (`traffic.rs`).
+//! - **Agreement.** The signature of a member's call travels with its data and its signs. The first
+//!   process that sees two different signatures under one number aborts the call, naming two ranks
+//!   and what each called. A process keeps the signatures of calls that are over until they are over
+//!   at its neighbors. A member that has waited for some time sends its signature over all links.
+//! - **An aborted call** fails for every member that has not completed it. A member that has hears of
+//!   it in its next collective call at the latest (`broken.rs`): that call fails with the same error,
+//!   for this member and for those that need it. All members continue with the same numbers, and the
+//!   calls after it can succeed.
+//! - **Data** are forwarded as they arrive, under flow control: up to the lowest process that has
+//!   both ends below it, and down from there. The amount that passes over a link is known as soon as
+//!   the call is known (`traffic.rs`).
 //! - **Combined** values (`combining.rs`) meet on their way. **Messages** (`messages.rs`), of a ring
 //!   or a fence, are one up and one down on each link.
-//! - **Timeouts** are the caller's. A caller that cancels a call aborts it for every member that
-//!   has not completed it; the error names the caller. A member that makes the call later gets the
-//!   error at once. Some members may have completed the call while others get the error. All
-//!   continue with the next number.
+//! - **Timeouts** are the caller's. A caller that cancels a call aborts it; the error names the
+//!   caller. A member that makes the call later gets the error at once. Some members may have
+//!   completed the call while others get the error.
 //!
 //! # Lost members
-//! The parent of a lost member reports the loss. It knows up to which number the whole branch has
-//! called, and sends this number to all processes together with the lost ranks. Later calls cannot
-//! succeed and fail at once wherever they are made. Earlier calls continue: everything that the
-//! branch had to send for them has arrived over this link. If it has not, the parent aborts the
-//! call. Messages and keys of other members are not affected. A process that loses the link to its
-//! parent is about to end, and all its calls fail with [`CommError::Ended`].
+//! The parent of a lost member reports the loss. With it goes the number of the first call that the
+//! parent does not know of: this call and later ones cannot succeed, and fail at once wherever they
+//! are made. Of the calls before it, the parent aborts those in which something of the branch is
+//! missing, a sign or data, and those whose only receiver is lost with data on their way. Everything
+//! that the branch had to send for the others has arrived over this link, so they continue. A call
+//! that the parent has not seen is judged in the same way when it does. With strict completion, all
+//! calls that the branch had not completely made cannot succeed.
+//!
+//! Messages and keys of other members are not affected. A process that loses the link to its parent
+//! is about to end, and all its calls fail with [`CommError::Ended`].
 //!
 //! | event | result |
 //! |---|---|
-//! | calls differ in kind, root or length | [`CommError::Mismatch`] at every member |
+//! | calls differ in kind, root or length | [`CommError::Mismatch`] at every member, in this call or the next |
 //! | a timeout elapses | [`CommError::TimedOut`] there, [`CommError::Cancelled`] elsewhere |
 //! | a member's arguments are invalid | its error there, [`CommError::Cancelled`] elsewhere |
 //! | no memory for received data | the same |
@@ -73,6 +95,7 @@
 //! Their protocols are described in `p2p.rs` and `kvs.rs`.
 
 mod arguments;
+mod broken;
 mod call_state;
 mod collective;
 mod combining;
@@ -82,9 +105,12 @@ pub(crate) mod kvs;
 mod messages;
 pub(crate) mod operation;
 pub(crate) mod p2p;
+pub(crate) mod probe;
+mod progress;
 mod received;
 mod sending;
 mod traffic;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -92,90 +118,20 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use libi_core::ids::{LinkId, Rank};
+use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
-use libi_core::topology::{Branch, Topology};
 
+use self::broken::Break;
 use self::collective::Collective;
 use self::context::CallContext;
-use crate::contract::{Address, Call, CallId, Effect, Event};
+pub(crate) use self::view::GroupView;
+use self::view::LOST_LINK;
+use crate::contract::{Call, CallId, Completion, Effect, Event};
 use crate::error::CommError;
 use crate::memory::SharedMemory;
 use crate::message::Message;
-use crate::routes::{Hop, Routes};
-
-/// The link of members that were lost before the session was up. It does not exist, and is cut
-/// before the first call.
-const LOST_LINK: LinkId = LinkId(u32::MAX);
-
-/// What a group knows of the session: this process, the tree, and the lost members.
-#[derive(Debug, Default)]
-pub(crate) struct GroupView {
-    pub(crate) topology: Topology,
-    pub(crate) routes: Routes,
-    /// Members that were up and are lost.
-    pub(crate) lost: Ranks,
-    /// Links that are closed.
-    pub(crate) cut: BTreeSet<LinkId>,
-}
-
-impl GroupView {
-    fn new(mut topology: Topology) -> Self {
-        let ranks = std::mem::take(&mut topology.lost);
-        if !ranks.is_empty() {
-            topology.branches.push(Branch { link: LOST_LINK, ranks, local: false });
-        }
-        let routes = Routes::new(&topology);
-        Self { topology, routes, ..Self::default() }
-    }
-
-    /// The address of this process.
-    pub(crate) fn me(&self) -> Address {
-        self.topology.me.map_or(Address::FrontEnd, Address::Rank)
-    }
-
-    /// The number of members when the session came up.
-    fn members(&self) -> u64 {
-        u64::from(self.topology.size).saturating_sub(self.topology.absent.len() as u64)
-    }
-
-    /// 1 if this process is a member, else 0.
-    fn here(&self) -> u64 {
-        u64::from(self.topology.me.is_some())
-    }
-
-    /// The link to the parent, if collective calls use it.
-    fn collective_parent(&self) -> Option<LinkId> {
-        (self.topology.has_parent && !self.topology.top).then_some(LinkId::PARENT)
-    }
-
-    /// The link that leads to a process, or why there is none. `None` for this process itself.
-    pub(crate) fn route(&self, to: Address) -> Result<Option<LinkId>, CommError> {
-        if let Address::Rank(rank) = to {
-            if rank.0 >= self.topology.size {
-                return Err(CommError::NoSuchPeer(to));
-            }
-            if self.topology.absent.contains(rank) {
-                return Err(CommError::Absent(rank));
-            }
-            if self.lost.contains(rank) {
-                return Err(lost(rank));
-            }
-        }
-        match (self.routes.to(to), to) {
-            (Hop::Local, _) => Ok(None),
-            (Hop::Link(link), _) => Ok(Some(link)),
-            (Hop::Unreachable, Address::FrontEnd) => Err(CommError::FrontEndLost),
-            (Hop::Unreachable, Address::Rank(rank)) => Err(lost(rank)),
-        }
-    }
-}
-
-fn lost(rank: Rank) -> CommError {
-    CommError::PeerLost { ranks: [rank].into_iter().collect() }
-}
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -208,6 +164,12 @@ impl Group {
         Self { memory: Some(memory), ..Self::default() }
     }
 
+    /// Sets when collective calls complete, the same in all processes. It is called before the
+    /// session is up.
+    pub fn complete_by(&mut self, completion: Completion) {
+        self.collective.complete_by(completion);
+    }
+
     /// Whether this process has nothing left to send or to forward for any call.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -225,24 +187,24 @@ impl Machine for Group {
     type Event = Event;
     type Effect = Effect;
 
-    fn on(&mut self, event: Event, _now: Instant, out: &mut Vec<Effect>) {
-        self.handle(event, out);
+    fn on(&mut self, event: Event, now: Instant, out: &mut Vec<Effect>) {
+        self.handle(event, now, out);
     }
 }
 
 impl Group {
-    fn handle(&mut self, event: Event, out: &mut Vec<Effect>) {
+    fn handle(&mut self, event: Event, now: Instant, out: &mut Vec<Effect>) {
         let before = out.len();
         match event {
             Event::Up(topology) => {
                 self.is_up = true;
                 self.view = GroupView::new(topology);
                 self.collective.up(&self.view);
-                self.cut(LOST_LINK, out);
+                self.cut(LOST_LINK, now, out);
                 for event in std::mem::take(&mut self.early_events) {
                     match event {
-                        Event::Call(id, call) => self.early_call(id, call, out),
-                        event => self.handle(event, out),
+                        Event::Call(id, call) => self.early_call(id, call, now, out),
+                        event => self.handle(event, now, out),
                     }
                 }
                 return; // what was said of early calls was looked at with them
@@ -256,29 +218,33 @@ impl Group {
                 self.early_events.push(Event::Call(id, call));
             }
             event if !self.is_up => self.early_events.push(event),
-            Event::Frame(link, frame) => self.on_frame(link, &frame, out),
+            Event::Frame(link, frame) => self.on_frame(link, &frame, now, out),
             Event::Region(link, bytes) => self.regions.entry(link).or_default().push_back(bytes),
-            Event::Cut(link) => self.cut(link, out),
+            Event::Cut(link) => self.cut(link, now, out),
             Event::Call(id, call) => {
                 self.open.insert(id);
-                self.call(id, call, out);
+                self.call(id, call, now, out);
             }
-            Event::Cancel(id) => self.cancel(id, out),
+            Event::Cancel(id) => self.cancel(id, now, out),
+            Event::Woken => {
+                let Self { collective, view, kvs, memory, .. } = self;
+                collective.on_woken(&mut CallContext { now, view, kvs, memory, out });
+            }
         }
         self.drop_closed(before, out);
     }
 
     /// Makes a call that was queued before the topology was known, and may have been cancelled
     /// since.
-    fn early_call(&mut self, id: CallId, call: Call, out: &mut Vec<Effect>) {
+    fn early_call(&mut self, id: CallId, call: Call, now: Instant, out: &mut Vec<Effect>) {
         let before = out.len();
         let is_open = self.open.contains(&id);
         if is_open || call.is_collective() {
-            self.call(id, call, out);
+            self.call(id, call, now, out);
         }
         if !is_open {
             // A cancelled collective call keeps its number, and other members may wait for it.
-            self.cancel(id, out);
+            self.cancel(id, now, out);
         }
         self.drop_closed(before, out);
     }
@@ -296,7 +262,7 @@ impl Group {
         }
     }
 
-    fn call(&mut self, id: CallId, call: Call, out: &mut Vec<Effect>) {
+    fn call(&mut self, id: CallId, call: Call, now: Instant, out: &mut Vec<Effect>) {
         match (call, self.view.topology.me) {
             (Call::Send { to, tag, data }, _) => self.p2p.send(id, to, tag, data, &self.view, out),
             (Call::Receive { from, tag }, _) => self.p2p.receive(id, from, tag, &self.view, out),
@@ -307,23 +273,23 @@ impl Group {
             (Call::Get { key, wait }, _) => self.kvs.get(id, key, wait, &self.view, out),
             (call, Some(me)) => {
                 let Self { collective, view, kvs, memory, .. } = self;
-                collective.call(id, call, me, &mut CallContext { view, kvs, memory, out });
+                collective.call(id, call, me, &mut CallContext { now, view, kvs, memory, out });
             }
         }
     }
 
-    fn cancel(&mut self, id: CallId, out: &mut Vec<Effect>) {
+    fn cancel(&mut self, id: CallId, now: Instant, out: &mut Vec<Effect>) {
         self.open.remove(&id);
         let Self { collective, view, kvs, p2p, memory, .. } = self;
         if p2p.cancel(id, view, out) || kvs.cancel(id, view, out) {
             return;
         }
         if let Some(me) = view.topology.me {
-            collective.cancel(id, me, &mut CallContext { view, kvs, memory, out });
+            collective.cancel(id, me, &mut CallContext { now, view, kvs, memory, out });
         }
     }
 
-    fn on_frame(&mut self, link: LinkId, frame: &Bytes, out: &mut Vec<Effect>) {
+    fn on_frame(&mut self, link: LinkId, frame: &Bytes, now: Instant, out: &mut Vec<Effect>) {
         if self.view.cut.contains(&link) {
             return;
         }
@@ -331,41 +297,52 @@ impl Group {
         let Some((message, payload)) = Message::decode(frame) else { return };
         match message {
             Message::Collective(flow) => {
-                collective.on_frame(link, &flow, payload, &mut CallContext { view, kvs, memory, out });
+                collective.on_frame(link, &flow, payload, &mut CallContext { now, view, kvs, memory, out });
             }
             Message::Region(flow) => {
                 let bytes = self.regions.get_mut(&link).and_then(VecDeque::pop_front);
-                collective.on_region(link, &flow, bytes, &mut CallContext { view, kvs, memory, out });
+                collective.on_region(link, &flow, bytes, &mut CallContext { now, view, kvs, memory, out });
             }
             Message::Grant { nth, limit } => {
-                collective.on_grant(link, nth, limit, &mut CallContext { view, kvs, memory, out });
+                collective.on_grant(link, nth, limit, &mut CallContext { now, view, kvs, memory, out });
             }
-            Message::Aborted { nth, why } => {
-                collective.abort(nth, why, Some(link), &mut CallContext { view, kvs, memory, out });
+            Message::Over { before } => {
+                collective.on_report(link, before, &mut CallContext { now, view, kvs, memory, out });
             }
-            Message::Lost { ranks, before } => self.lost(&ranks, before, Some(link), out),
+            Message::Aborted { nth, origin, why } => {
+                let broken = Break { origin, why };
+                collective.abort(nth, broken, Some(link), &mut CallContext { now, view, kvs, memory, out });
+            }
+            Message::Lost { ranks, before } => self.lost(&ranks, before, Some(link), now, out),
             Message::P2p(message) => p2p.on_frame(link, message, payload, view, out),
             Message::Kvs(message) => kvs.on_frame(link, message, payload, view, out),
         }
     }
 
     /// The link to a branch is closed.
-    fn cut(&mut self, link: LinkId, out: &mut Vec<Effect>) {
+    fn cut(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         let branch = self.view.topology.branches.iter().find(|branch| branch.link == link);
         let Some(ranks) = branch.map(|branch| branch.ranks.clone()) else { return };
         if !self.view.cut.insert(link) {
             return;
         }
         self.view.routes.cut(link);
-        let before = self.collective.cut(link);
-        self.lost(&ranks, before, None, out);
+        let before = self.collective.cut(link, &ranks);
+        self.lost(&ranks, before, None, now, out);
         let Self { collective, view, kvs, memory, .. } = self;
         kvs.cut(link, &ranks, view, out);
-        collective.drop_branch(link, &ranks, &mut CallContext { view, kvs, memory, out });
+        collective.drop_branch(&mut CallContext { now, view, kvs, memory, out });
     }
 
     /// These ranks are lost, as seen by this process or reported over a link.
-    fn lost(&mut self, ranks: &Ranks, before: u64, from: Option<LinkId>, out: &mut Vec<Effect>) {
+    fn lost(
+        &mut self,
+        ranks: &Ranks,
+        before: u64,
+        from: Option<LinkId>,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
         self.view.lost.add_all(ranks);
         let Self { collective, view, kvs, p2p, memory, .. } = self;
         let parent = Some(LinkId::PARENT).filter(|_| view.topology.has_parent);
@@ -376,7 +353,7 @@ impl Group {
                 out.push(Effect::Send(link, frame.clone()));
             }
         }
-        collective.lost(ranks, before, &mut CallContext { view, kvs, memory, out });
+        collective.lost(ranks, before, &mut CallContext { now, view, kvs, memory, out });
         p2p.lost(ranks, view, out);
         out.push(Effect::Lost(ranks.clone()));
     }

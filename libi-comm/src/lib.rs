@@ -30,7 +30,9 @@ pub mod reduce;
 mod routes;
 
 pub use bytes::Bytes;
-pub use contract::{Address, Call, CallId, Effect, Event, Frame, KeyScope, Outcome, RingPosition};
+pub use contract::{
+    Address, Call, CallId, Completion, Effect, Event, Frame, KeyScope, Outcome, RingPosition,
+};
 pub use error::CommError;
 pub use group::Group;
 pub use libi_core::topology::{Branch, Topology};

@@ -25,8 +25,11 @@ pub(crate) enum Message {
     /// Credit for a collective call: the total number of bytes that may be sent over this link in
     /// the call. The highest number says that nothing more is wanted over this link.
     Grant { nth: u64, limit: u64 },
-    /// A collective call fails at all members.
-    Aborted { nth: u64, why: AbortCause },
+    /// A collective call fails at all members that have not completed it. `origin` is the call that
+    /// was aborted first, for this cause.
+    Aborted { nth: u64, origin: u64, why: AbortCause },
+    /// All collective calls before this number are over in the process that sends it.
+    Over { before: u64 },
     /// These ranks are lost. They took part in all collective calls before number `before`.
     Lost { ranks: Ranks, before: u64 },
     /// A point-to-point message.
@@ -57,6 +60,9 @@ pub(crate) struct HeaderFlags {
     pub(crate) blocked: bool,
     /// The payload continues in the next frame.
     pub(crate) more: bool,
+    /// A member has waited in the call for some time. The frame has no other purpose than to carry
+    /// the signature.
+    pub(crate) probe: bool,
 }
 
 /// A collective operation.

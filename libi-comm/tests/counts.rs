@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use libi_comm::reduce::{Element, Op};
 use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Group, KeyScope, Reducer};
-use libi_core::ids::LinkId;
+use libi_core::ids::{LinkId, Rank};
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 
@@ -52,6 +52,7 @@ impl Wires {
                     assert!(result.is_ok(), "{result:?}");
                     self.open -= 1;
                 }
+                Effect::WakeAt(_) => {}
                 Effect::SendRegion(..) | Effect::Lost(_) => panic!("{effect:?}"),
             }
         }
@@ -134,7 +135,7 @@ fn a_ring_is_one_frame_up_and_one_down_on_each_link() {
 }
 
 #[test]
-fn a_short_scan_is_one_frame_up_and_at_most_two_down_on_each_link() {
+fn a_short_scan_is_one_frame_up_and_at_most_one_down_on_each_link() {
     for tree in TREES {
         let mut wires = Wires::new(65, 4, tree);
         let reducer = || Reducer::Elements(Op::Sum, Element::U64);
@@ -143,9 +144,41 @@ fn a_short_scan_is_one_frame_up_and_at_most_two_down_on_each_link() {
         let sent = wires.all(scan);
         for (above, below) in wires.links() {
             assert_eq!(sent[&(below, above)].len(), 1, "{tree:?}: from process {below} to {above}");
-            // The lowest ranks need nothing from above. Their values do not wait for the sign.
-            let down = sent[&(above, below)].len();
-            assert!((1..=2).contains(&down), "{tree:?}: {down} frames from process {above} to {below}");
+            // Rank 0 needs nothing from above.
+            let down = sent.get(&(above, below)).map_or(0, Vec::len);
+            let least = usize::from(!wires.processes[below].ranks().contains(Rank(0)));
+            assert!((least..=1).contains(&down), "{tree:?}: {down} frames from process {above} to {below}");
+        }
+    }
+}
+
+#[test]
+fn calls_with_a_root_are_one_frame_on_each_link_in_one_direction() {
+    let data = || Bytes::from(vec![7; 64]);
+    let reducer = || Reducer::Elements(Op::Sum, Element::U64);
+    type Calls<'a> = &'a dyn Fn(Rank, Rank) -> Call;
+    let broadcast = |root, me| Call::Broadcast { root, data: (me == root).then(data), length: None };
+    let scatter =
+        |root, me| Call::Scatter { root, parts: (me == root).then(|| vec![data(); 65]), length: None };
+    let gather = |root, _| Call::Gather { root, data: data(), equal: true };
+    let reduce = |root, _| Call::Reduce { to: Some(root), data: data(), reducer: reducer() };
+    let (down, up): ([Calls<'_>; 2], [Calls<'_>; 2]) = ([&broadcast, &scatter], [&gather, &reduce]);
+    for tree in TREES {
+        let mut wires = Wires::new(65, 4, tree);
+        let root = Rank(0);
+        for (call, goes_down) in down.map(|call| (call, true)).into_iter().chain(up.map(|call| (call, false)))
+        {
+            let sent = wires.all(|me| Some(call(root, Rank(me))));
+            for (above, below) in wires.links() {
+                let at_root = wires.processes[below].ranks().contains(root);
+                let way = if goes_down == at_root { (below, above) } else { (above, below) };
+                // The values of a reduction meet at the top, and the result goes down to the root.
+                let frames = |way| sent.get(&way).map_or(0, Vec::len);
+                let what = call(root, root);
+                let least = usize::from(!matches!(what, Call::Reduce { .. }) || !at_root);
+                assert!((least..=1).contains(&frames(way)), "{tree:?}, {what:?}: {way:?} {sent:?}");
+                assert!(at_root || frames((way.1, way.0)) == 0, "{tree:?}, {what:?}: {way:?} {sent:?}");
+            }
         }
     }
 }

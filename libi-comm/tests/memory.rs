@@ -92,6 +92,7 @@ impl Member {
                         self.open.remove(&step);
                     }
                 }
+                Effect::WakeAt(_) => {}
                 Effect::Lost(ranks) => panic!("{ranks} lost"),
             }
         }

@@ -5,6 +5,7 @@ mod links;
 
 mod agent;
 mod backend;
+mod calls;
 mod stage;
 
 use std::ffi::OsStr;

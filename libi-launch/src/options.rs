@@ -124,6 +124,11 @@ pub struct LaunchOptions {
     /// All hosts are this machine, whatever their names: direct links use its loopback address
     /// only.
     pub loopback: bool,
+    /// Whether every collective call waits until all members have made it, for debugging: a mismatch
+    /// or a timeout then fails the call itself at all members. By default a call is complete for a
+    /// member when its own part is, and a member that has completed a call hears of its failure in
+    /// its next one.
+    pub strict_calls: bool,
     /// Hosts that are this machine. The front end starts them directly, as [`Backend::Local`] does,
     /// instead of through the remote shell. Another host that launches one of them uses
     /// [`backend`](Self::backend). An entry matches if name, user and port are equal.
@@ -225,6 +230,7 @@ impl Default for LaunchOptions {
             link_security: LinkSecurity::default(),
             allow_plain: false,
             loopback: false,
+            strict_calls: false,
             local_hosts: HostList::new(),
         }
     }
@@ -338,6 +344,7 @@ setters! {
     link_security: LinkSecurity,
     allow_plain: bool,
     loopback: bool,
+    strict_calls: bool,
     local_hosts: HostList,
 }
 

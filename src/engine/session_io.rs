@@ -61,6 +61,7 @@ pub(crate) struct SessionIo {
     /// How many hosts bulk starts had still to bring up, and when that was counted.
     expected: Option<(Instant, usize)>,
     wake_at: Option<Instant>,
+    wake_group_at: Option<Instant>,
     /// When an incomplete line is passed on without its end.
     line_deadlines: BTreeSet<(Instant, LinkId, usize)>,
     /// When a remote shell is killed whose program has ended.
@@ -108,6 +109,7 @@ impl SessionIo {
             redirections: Vec::new(),
             expected: None,
             wake_at: None,
+            wake_group_at: None,
             line_deadlines: BTreeSet::new(),
             shell_deadlines: BTreeSet::new(),
             paused_pipes: Vec::new(),
@@ -218,7 +220,10 @@ impl SessionIo {
             self.arriving.values().map(|peer| peer.until).filter(|at| *at < Instant::FAR_FUTURE).min();
         let cleanups =
             self.starters.values().map(StarterIo::deadline).filter(|at| *at < Instant::FAR_FUTURE).min();
-        [self.wake_at, lines, shells, guests, connector, arriving, cleanups].into_iter().flatten().min()
+        [self.wake_at, self.wake_group_at, lines, shells, guests, connector, arriving, cleanups]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Handles a ready descriptor. True if there may be more than fits into a turn.
@@ -282,6 +287,7 @@ impl SessionIo {
             self.wake_at = None;
             self.tell(Event::Woken, turn);
         }
+        self.wake_group(turn);
         while let Some(&(due, link, place)) = self.line_deadlines.first()
             && due <= turn.now
         {

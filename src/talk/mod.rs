@@ -23,6 +23,11 @@
 //! [`gather_to_front`](crate::Member::gather_to_front), are called by all members, in the same
 //! order, and complete in that order. [Absent](crate::Member::absent) members are not waited for.
 //!
+//! An operation completes for a member when the member's own part is done: a broadcast at the root
+//! when its data are handed over, elsewhere when they have arrived; a gather the other way round.
+//! Only a barrier, a fence and operations with a result from all members wait until all have called.
+//! A member is never ahead of another by more than some hundred operations.
+//!
 //! | failure | result |
 //! |---|---|
 //! | calls or roots differ between members | [`CommError::Mismatch`] at all, naming two |
@@ -30,8 +35,11 @@
 //! | a wait times out, or is cancelled | [`CommError::TimedOut`] there, [`CommError::Cancelled`] at others |
 //! | the session ends | [`CommError::Ended`] |
 //!
-//! After a mismatch, a timeout or a cancellation the next collective operation works again: all
-//! members still count the same operations.
+//! A member whose own part was done when an operation failed gets the error in its next collective
+//! operation, which fails with it. After a mismatch, a timeout or a cancellation collective
+//! operations work again: all members still count the same operations. With
+//! [`strict_calls`](field@crate::LaunchOptions::strict_calls) every operation waits until all members
+//! have called it, and fails itself.
 //!
 //! # Progress
 //! With [`Progress::Thread`](crate::Progress::Thread) operations make progress whether or not the

@@ -53,7 +53,12 @@ pub(crate) fn prepare(
 ) -> Result<(CallSignature, Contribution), CommError> {
     let Arguments { kind, root, contribution, stated } = arguments(call).ok_or(CommError::NotAMember)?;
     if let Some(root) = root {
-        view.route(Address::Rank(root))?;
+        let operation = CallSignature { kind, root: Some(root), length: Length::Unknown }.operation();
+        match view.route(Address::Rank(root)) {
+            // Its part may have arrived before it was lost. If not, the call is aborted.
+            Err(CommError::PeerLost { .. }) if operation.senders == Senders::Root => {}
+            route => drop(route?),
+        }
     }
     let operation = CallSignature { kind, root, length: Length::Unknown }.operation();
     let contribution = match contribution {

@@ -6,29 +6,31 @@
 //! | [`Entered`](Stage::Entered) | the parent says that all have called | `Done`, branches told |
 //! | [`Done`](Stage::Done) | this member's result is reported, and nothing is left to send | over: removed |
 //!
-//! Data pass in every state. The result of this member is reported in `Done`, once its data have
-//! arrived and its own have been sent. A call that is aborted is removed in any state.
+//! A call that members complete locally begins in `Done`. Data pass in every state. The result of
+//! this member is reported in `Done`, once its data have arrived and its own have been sent; the
+//! value of a member that is combined with others counts as sent from the beginning if it is
+//! small. A call that is aborted is removed in any state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
+use libi_core::ranks::Ranks;
 
 use super::GroupView;
 use super::arguments::Contribution;
 use super::combining::{CallIo, Combining};
 use super::context::CallContext;
-use super::flow_control::FlowControl;
+use super::flow_control::{EAGER, FlowControl};
 use super::messages::Arrived;
 use super::operation::{Operation, Receivers, Senders, Transport};
 use super::received::{ReceivedItems, RegionAssembly};
 use super::traffic::{self, LinkSides};
-use crate::contract::{Address, Outcome};
+use crate::contract::Outcome;
 use crate::error::CommError;
 use crate::memory::{REGION_MIN, SealedRegion, SharedMemory};
 use crate::message::CallSignature;
 use crate::piece::{ALL, Item, Piece};
-use crate::routes::Hop;
 
 /// How far a call has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,7 @@ enum Stage {
     Open(usize),
     /// This member and all members below have called.
     Entered,
-    /// All members have called.
+    /// All members have called, or need not have.
     Done,
 }
 
@@ -61,14 +63,22 @@ pub(crate) struct CallState {
     pub(crate) by: (Rank, CallSignature),
     pub(crate) operation: Operation,
     own: OwnPart,
+    /// Whether the call waits until all members have made it.
+    agrees: bool,
     stage: Stage,
+    /// Whether this process holds a large value of its member that waits for those of others.
+    holds_value: bool,
+    /// Whether a probe of the call has passed.
+    pub(crate) probed: bool,
     pub(crate) flow: FlowControl,
     received: ReceivedItems,
     combining: Option<Box<dyn Combining>>,
     /// A broadcast that is being assembled in shared memory.
     region: Option<RegionAssembly>,
+    /// The same, once it is complete, until it is sent.
+    pub(crate) sealed: Option<SealedRegion>,
     /// The members of this host that will get the shared memory.
-    region_receivers: Vec<LinkId>,
+    pub(crate) region_receivers: Vec<LinkId>,
     /// The messages of the operation.
     pub(crate) arrived: Arrived,
     /// The message to send over each link with the next sign.
@@ -80,9 +90,15 @@ pub(crate) struct CallState {
 }
 
 impl CallState {
-    pub(crate) fn new(by: (Rank, CallSignature), pending_branches: usize, view: &GroupView) -> Self {
+    pub(crate) fn new(
+        by: (Rank, CallSignature),
+        is_strict: bool,
+        pending_branches: usize,
+        view: &GroupView,
+    ) -> Self {
         let called = &by.1;
         let operation = called.operation();
+        let agrees = is_strict || operation.synchronizes_by_signs();
         let combining = match operation.transport {
             Transport::Combined(_, begin) => Some(begin(called, view)),
             _ => None,
@@ -99,11 +115,15 @@ impl CallState {
             by,
             operation,
             own: if me.is_some() { OwnPart::Awaited } else { OwnPart::None },
-            stage: Stage::Open(pending_branches),
+            agrees,
+            stage: if agrees { Stage::Open(pending_branches) } else { Stage::Done },
+            holds_value: false,
+            probed: false,
             flow: FlowControl::new(is_items && operation.senders == Senders::All),
             received: ReceivedItems::new(awaited),
             combining,
             region: None,
+            sealed: None,
             region_receivers: Vec::new(),
             arrived: Arrived::default(),
             next_messages: BTreeMap::new(),
@@ -119,10 +139,10 @@ impl CallState {
     /// Opens the links for the data of the call.
     fn open_links(&mut self, view: &GroupView) {
         let members = view.members();
-        let root = self.by.1.root.map(|root| view.routes.to(Address::Rank(root)));
+        let root = self.by.1.root.and_then(|root| view.link_towards(root));
         let mut below = view.here();
         let mut open = |link, far: u64, up| {
-            let root_is_far = root == Some(Hop::Link(link));
+            let root_is_far = root == Some(link);
             let sides = LinkSides { near: members.saturating_sub(far), far, root_is_far, up };
             let amounts = match &self.combining {
                 Some(combining) => combining.amounts(link, sides),
@@ -137,9 +157,6 @@ impl CallState {
         }
         if let Some(parent) = view.collective_parent() {
             open(parent, members.saturating_sub(below), true);
-        }
-        for link in &view.cut {
-            self.flow.cut(*link);
         }
     }
 
@@ -168,6 +185,7 @@ impl CallState {
                 }
             }
             Contribution::Value(bytes, reducer) => {
+                self.holds_value = bytes.len() as u64 > EAGER;
                 let Self { combining, flow, received, .. } = self;
                 if let Some(combining) = combining {
                     combining.contribute(me, bytes, &reducer, &mut CallIo { flow, received, view })?;
@@ -256,19 +274,16 @@ impl CallState {
         }
     }
 
-    /// Adds a piece to the shared region. Returns the region and its receivers once it is complete.
-    pub(crate) fn fill_region(
-        &mut self,
-        piece: &Piece,
-    ) -> Result<Option<(SealedRegion, Vec<LinkId>)>, CommError> {
-        let Some(region) = &mut self.region else { return Ok(None) };
-        if !region.push(piece)? {
-            return Ok(None);
+    /// Adds a piece to the shared region.
+    pub(crate) fn fill_region(&mut self, piece: &Piece) -> Result<(), CommError> {
+        let Some(region) = &mut self.region else { return Ok(()) };
+        if region.push(piece)?
+            && let Some(region) = self.region.take()
+        {
+            let sealed = self.sealed.insert(region.seal()?);
+            self.received.take(piece.item.from, 1, sealed.bytes.clone())?;
         }
-        let Some(region) = self.region.take() else { return Ok(None) };
-        let sealed = region.seal()?;
-        self.received.take(piece.item.from, 1, sealed.bytes.clone())?;
-        Ok(Some((sealed, std::mem::take(&mut self.region_receivers))))
+        Ok(())
     }
 
     /// Shared memory with all data of the call has arrived.
@@ -316,15 +331,44 @@ impl CallState {
         Ok(())
     }
 
-    /// Whether all members have called.
+    /// Whether all members have called, or need not have.
     pub(crate) fn is_done(&self) -> bool {
         self.stage == Stage::Done
     }
 
-    /// The outcome for this member, once all data have arrived and its own have been sent.
-    pub(crate) fn result(&mut self, view: &GroupView) -> Option<Outcome> {
+    /// Whether the only receiver is among these ranks behind a link, and does not have all data.
+    pub(crate) fn lacks_receiver(&self, link: LinkId, ranks: &Ranks) -> bool {
+        let root = self.by.1.root.filter(|_| self.operation.receivers == Receivers::Root);
+        let has_more = self.flow.out.get(&link).is_some_and(|channel| !channel.is_over());
+        has_more && root.is_some_and(|root| ranks.contains(root))
+    }
+
+    /// Whether the call waits until all members have made it.
+    pub(crate) const fn agrees(&self) -> bool {
+        self.agrees
+    }
+
+    /// Whether this member waits, and only a probe shows others what it has called.
+    pub(crate) fn may_need_probe(&self) -> bool {
+        self.own == OwnPart::Called && !self.agrees && !self.probed
+    }
+
+    /// Whether data of this member are held here, more than a small amount.
+    fn holds_own(&self, may_send: impl Fn(LinkId) -> bool) -> bool {
+        let most = |link| if !self.agrees && may_send(link) { EAGER } else { 0 };
+        let holds_value = !self.agrees && self.holds_value && !self.flow.is_over();
+        holds_value || self.sealed.is_some() || self.flow.own_costs().any(|(link, cost)| cost > most(link))
+    }
+
+    /// Whether nothing waits here that could be sent or that members wait for.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_done() || self.own == OwnPart::Awaited || self.sealed.is_none() && self.flow.is_flushed()
+    }
+
+    /// The outcome for this member, once all data have arrived and its own are not held here.
+    pub(crate) fn result(&mut self, may_send: impl Fn(LinkId) -> bool, view: &GroupView) -> Option<Outcome> {
         let ready = self.is_done() && self.own == OwnPart::Called;
-        if !ready || !self.received.is_complete() || self.flow.holds_own() {
+        if !ready || !self.received.is_complete() || self.holds_own(may_send) {
             return None;
         }
         self.own = OwnPart::Reported;

@@ -1,19 +1,26 @@
 //! The collective calls of a process: their numbers, which members have called, which calls are
 //! over and why. See the [parent module](super).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod aborts;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
 
+use self::aborts::LostBranch;
 use super::GroupView;
 use super::arguments::{Contribution, prepare};
+use super::broken::{BrokenCalls, Due};
 use super::call_state::CallState;
-use super::context::{CallContext, send_region};
+use super::context::CallContext;
 use super::flow_control::UNWANTED;
 use super::messages::apply_late;
-use crate::contract::{Call, CallId, Effect, Outcome};
+use super::probe::Waits;
+use super::progress::Progress;
+use crate::contract::{Call, CallId, Completion, Effect, Outcome};
 use crate::error::{AbortCause, CommError};
 use crate::message::{CallSignature, CollectiveHeader, HeaderFlags, Length, Message};
 use crate::piece::{ALL, Piece};
@@ -21,17 +28,26 @@ use crate::piece::{ALL, Piece};
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Collective {
+    completion: Completion,
     /// The number of this member's next call.
     next: u64,
-    /// For each branch: the number before which all its members have made all calls.
+    /// All calls that this process knows of are before this number.
+    known_before: u64,
+    /// For each branch: the number of the call after the last of which all its members have made a
+    /// sign.
     entered: BTreeMap<LinkId, u64>,
-    open: BTreeMap<u64, CallState>,
-    /// Calls that were aborted before this member made them.
-    aborted: BTreeMap<u64, AbortCause>,
-    completed: CompletedCalls,
+    pub(super) open: BTreeMap<u64, CallState>,
+    pub(super) progress: Progress,
+    /// Calls that this member may complete, and that were not looked at since.
+    freed: Range<u64>,
+    /// Calls that this member waits for, and when they are probed.
+    pub(super) waits: Waits,
+    broken: BrokenCalls,
     /// What has arrived from above of the messages of calls that were aborted here, if a decision of
     /// the top takes effect all the same.
     late_messages: BTreeMap<u64, Vec<u8>>,
+    /// Branches whose link is closed.
+    lost_branches: Vec<LostBranch>,
     /// Lost ranks, and the first call in which they are missing.
     missing: Vec<(u64, Ranks)>,
     /// The calls of this member in their order, with their results. A result is reported only after
@@ -41,36 +57,21 @@ pub(crate) struct Collective {
 
 type CallResult = Result<Outcome, CommError>;
 
-/// The set of calls that are over: all before a number, and some after it.
-#[derive(Debug, Default)]
-struct CompletedCalls {
-    before: u64,
-    others: BTreeSet<u64>,
-}
-
-impl CompletedCalls {
-    fn contains(&self, nth: u64) -> bool {
-        nth < self.before || self.others.contains(&nth)
-    }
-
-    fn add(&mut self, nth: u64) {
-        if nth >= self.before {
-            self.others.insert(nth);
-        }
-        while self.others.remove(&self.before) {
-            self.before += 1;
-        }
-    }
-}
-
 impl Collective {
+    /// From the beginning of the session on.
+    pub(crate) const fn complete_by(&mut self, completion: Completion) {
+        self.completion = completion;
+    }
+
     pub(crate) fn up(&mut self, view: &GroupView) {
-        self.entered = view.topology.branches.iter().map(|branch| (branch.link, 0)).collect();
+        let branches = &view.topology.branches;
+        self.entered = branches.iter().map(|branch| (branch.link, 0)).collect();
+        self.progress = Progress::new(self.completion, view.links_between_members());
     }
 
     /// Nothing waits here to be sent or forwarded.
     pub(crate) fn is_idle(&self) -> bool {
-        self.open.values().all(|state| !state.is_done() || state.flow.is_empty())
+        self.open.values().all(CallState::is_idle)
     }
 
     /// The number of calls that are not over in this process.
@@ -83,12 +84,15 @@ impl Collective {
     pub(crate) fn call(&mut self, id: CallId, call: Call, me: Rank, ctx: &mut CallContext<'_>) {
         let nth = self.next;
         self.next += 1;
+        self.known_before = self.known_before.max(self.next);
         self.results.push_back((nth, id, None));
-        if let Some(why) = self.aborted.remove(&nth) {
-            return self.finish(nth, Err(why.into_error(nth)), ctx);
-        }
         if let Some(ranks) = self.missing_at(nth) {
             return self.finish(nth, Err(CommError::PeerLost { ranks }), ctx);
+        }
+        match self.broken.due(nth) {
+            Some(Due::Aborted(broken)) => return self.finish(nth, Err(broken.into_error()), ctx),
+            Some(Due::Unreported(broken)) => return self.abort(nth, broken, None, ctx),
+            None => {}
         }
         let (called, contribution) = match prepare(call, me, ctx.view) {
             Ok(entered) => entered,
@@ -98,12 +102,11 @@ impl Collective {
                     CommError::PeerLost { ranks } => AbortCause::Lost(ranks.clone()),
                     _ => AbortCause::Cancelled(me),
                 };
-                self.finish(nth, Err(why), ctx);
-                return self.abort(nth, cause, None, ctx);
+                return self.fail(nth, why, cause, ctx);
             }
         };
         if let Some(cause) = self.register(nth, (me, called), ctx.view) {
-            return self.abort(nth, cause, None, ctx);
+            return self.begin_abort(nth, cause, ctx);
         }
         let Some(state) = self.open.get_mut(&nth) else { return };
         let given = match &contribution {
@@ -114,11 +117,11 @@ impl Collective {
             state.begin_region(piece.item, ctx.memory, ctx.view);
         }
         let contributed = state.contribute(contribution, me, ctx.view);
-        let sealed = contributed.and_then(|()| given.map_or(Ok(None), |piece| state.fill_region(&piece)));
-        if let Err(why) = sealed.map(|sealed| send_region(nth, state.by, sealed, ctx)) {
-            return self.fail(nth, why, ctx);
+        if let Err(why) = contributed.and_then(|()| given.map_or(Ok(()), |piece| state.fill_region(&piece))) {
+            return self.fail_here(nth, why, ctx);
         }
         self.advance(nth, ctx);
+        self.await_result(nth, ctx);
     }
 
     /// This member cancels a call. True if it is a collective one.
@@ -127,7 +130,7 @@ impl Collective {
             return false;
         };
         if result.is_none() {
-            self.abort(nth, AbortCause::Cancelled(me), None, ctx);
+            self.begin_abort(nth, AbortCause::Cancelled(me), ctx);
         }
         true
     }
@@ -142,29 +145,36 @@ impl Collective {
     ) {
         let CollectiveHeader { nth, by, flags } = *header;
         let whole = !flags.more;
-        let is_open = !self.completed.contains(nth) && self.missing_at(nth).is_none();
-        let cause = if is_open { self.register(nth, by, ctx.view) } else { None };
+        let is_open = self.is_open(nth);
+        let cause = if is_open { self.register(nth, by, ctx.view) } else { self.late_mismatch(nth, by) };
         if flags.entered
             && whole
             && let Some(entered) = self.entered.get_mut(&link)
             && *entered <= nth
         {
-            *entered = nth + 1;
+            *entered = nth.saturating_add(1);
             if let Some(state) = self.open.get_mut(&nth) {
                 state.branch_has_called();
             }
         }
         if let Some(cause) = cause {
-            return self.abort(nth, cause, None, ctx);
+            return self.begin_abort(nth, cause, ctx);
         }
         if !is_open {
+            if flags.blocked {
+                // The call was over here before the sender made it.
+                ctx.out.push(Effect::Send(link, Message::Grant { nth, limit: UNWANTED }.frame(None)));
+            }
             return self.on_late_message(link, header, &payload, ctx);
         }
         if let Err(why) = self.take_payload(nth, link, payload, flags, ctx) {
-            return self.fail(nth, why, ctx);
+            return self.fail_here(nth, why, ctx);
         }
         if flags.done && whole && Some(link) == ctx.view.collective_parent() {
             self.all_called(nth, ctx);
+        }
+        if flags.probe {
+            self.probe(nth, Some(link), ctx);
         }
         self.advance(nth, ctx);
     }
@@ -211,8 +221,7 @@ impl Collective {
             let piece = Piece::decode(&mut payload).map_err(|_| CommError::Protocol("an invalid piece"))?;
             state.begin_region(piece.item, ctx.memory, ctx.view);
             state.receive(link, piece.clone(), ctx.view)?;
-            let sealed = state.fill_region(&piece)?;
-            send_region(nth, state.by, sealed, ctx);
+            state.fill_region(&piece)?;
         }
         Ok(())
     }
@@ -226,19 +235,23 @@ impl Collective {
         ctx: &mut CallContext<'_>,
     ) {
         let CollectiveHeader { nth, by, .. } = *header;
-        if self.completed.contains(nth) || self.missing_at(nth).is_some() {
+        if !self.is_open(nth) {
             return;
         }
         if let Some(cause) = self.register(nth, by, ctx.view) {
-            return self.abort(nth, cause, None, ctx);
+            return self.begin_abort(nth, cause, ctx);
         }
         let root = by.1.root.unwrap_or(by.0);
         let Some(bytes) = bytes else {
-            return self.fail(nth, CommError::Protocol("shared memory that is missing or not sealed"), ctx);
+            return self.fail_here(
+                nth,
+                CommError::Protocol("shared memory that is missing or not sealed"),
+                ctx,
+            );
         };
         let taken = self.open.get_mut(&nth).map(|state| state.take_region(link, root, bytes));
         match taken {
-            Some(Err(why)) => self.fail(nth, why, ctx),
+            Some(Err(why)) => self.fail_here(nth, why, ctx),
             _ => self.advance(nth, ctx),
         }
     }
@@ -251,10 +264,40 @@ impl Collective {
         }
     }
 
+    /// A neighbor has reported before which number all calls are over there.
+    pub(crate) fn on_report(&mut self, link: LinkId, before: u64, ctx: &mut CallContext<'_>) {
+        let freed = self.progress.on_report(link, before);
+        for nth in self.open.range(freed).map(|(nth, _)| *nth).collect::<Vec<_>>() {
+            self.advance(nth, ctx);
+        }
+    }
+
+    /// Whether a call can still be made or continued in this process.
+    fn is_open(&self, nth: u64) -> bool {
+        !self.progress.is_over(nth) && self.missing_at(nth).is_none()
+    }
+
+    /// Whether a call of another member differs from what this process has completed.
+    fn late_mismatch(&self, nth: u64, by: (Rank, CallSignature)) -> Option<AbortCause> {
+        let known = self.progress.signature(nth)?;
+        (!known.1.matches(&by.1)).then_some(AbortCause::Mismatch(known, by))
+    }
+
     /// Records a member's call. Returns a cause to abort if it does not match the calls of others.
     fn register(&mut self, nth: u64, by: (Rank, CallSignature), view: &GroupView) -> Option<AbortCause> {
+        self.known_before = self.known_before.max(nth.saturating_add(1));
         let pending_branches = || self.entered.values().filter(|entered| **entered <= nth).count();
-        let state = self.open.entry(nth).or_insert_with(|| CallState::new(by, pending_branches(), view));
+        let is_strict = self.completion.strict;
+        let lost = &self.lost_branches;
+        let mut lacking = None;
+        let state = self.open.entry(nth).or_insert_with(|| {
+            let mut state = CallState::new(by, is_strict, pending_branches(), view);
+            lacking = lost.iter().find(|branch| branch.fails(nth, &mut state));
+            state
+        });
+        if let Some(branch) = lacking {
+            return Some(AbortCause::Lost(branch.ranks.clone()));
+        }
         if !state.by.1.matches(&by.1) {
             return Some(AbortCause::Mismatch(state.by, by));
         }
@@ -264,14 +307,26 @@ impl Collective {
         None
     }
 
-    /// Takes the next steps that the state of a call allows.
+    /// Takes the next steps that the state of a call allows, and of calls that have waited for it.
     fn advance(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
+        self.advance_one(nth, ctx);
+        self.advance_freed(ctx);
+    }
+
+    fn advance_freed(&mut self, ctx: &mut CallContext<'_>) {
+        while let Some(freed) = self.freed.next() {
+            self.advance_one(freed, ctx);
+            self.await_result(freed, ctx);
+        }
+    }
+
+    fn advance_one(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
         let Some(state) = self.open.get_mut(&nth) else { return };
         if state.enter() {
             match ctx.view.collective_parent() {
                 Some(parent) => {
                     if let Err(why) = state.message_up(parent, ctx) {
-                        return self.fail(nth, why, ctx);
+                        return self.fail_here(nth, why, ctx);
                     }
                     state.to_notify.insert(parent);
                 }
@@ -279,14 +334,16 @@ impl Collective {
             }
         }
         let Some(state) = self.open.get_mut(&nth) else { return };
-        state.send_ready(nth, ctx.out);
-        if let Some(outcome) = state.result(ctx.view) {
+        state.send_ready(nth, &self.progress, ctx.out);
+        if self.progress.may_complete(nth)
+            && let Some(outcome) = state.result(|link| self.progress.may_send(nth, link), ctx.view)
+        {
             self.finish(nth, Ok(outcome), ctx);
         }
         if self.open.get(&nth).is_some_and(CallState::is_over)
             && let Some(state) = self.open.remove(&nth)
         {
-            self.completed.add(nth);
+            self.over(nth, Some(state.by), ctx);
             // What still arrives is for lost members, and is dropped. Its senders would wait for credit
             // forever.
             for link in state.flow.unfinished() {
@@ -295,84 +352,37 @@ impl Collective {
         }
     }
 
+    /// A call is over in this process, with this signature, or aborted.
+    fn over(&mut self, nth: u64, by: Option<(Rank, CallSignature)>, ctx: &mut CallContext<'_>) {
+        let freed = self.progress.over(nth, by);
+        if self.freed.is_empty() {
+            self.freed = freed;
+        } else {
+            self.freed.end = freed.end;
+        }
+        if let Some(before) = self.progress.report() {
+            ctx.send_to_all(&Message::Over { before }.frame(None), None);
+        }
+    }
+
     fn all_called(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
         let Some(state) = self.open.get_mut(&nth).filter(|state| !state.is_done()) else { return };
         state.to_notify.extend(self.entered.keys());
         if let Err(why) = state.all_called(ctx) {
-            self.fail(nth, why, ctx);
+            self.fail_here(nth, why, ctx);
         }
     }
 
-    /// This process cannot continue a call, so no process can.
-    fn fail(&mut self, nth: u64, why: CommError, ctx: &mut CallContext<'_>) {
-        let by = ctx.view.topology.me.unwrap_or(Rank(0));
-        self.finish(nth, Err(why), ctx);
-        self.abort(nth, AbortCause::Cancelled(by), None, ctx);
-    }
-
-    /// Aborts a call, and tells all neighbors except the one that has said so.
-    pub(crate) fn abort(
-        &mut self,
-        nth: u64,
-        why: AbortCause,
-        from: Option<LinkId>,
-        ctx: &mut CallContext<'_>,
-    ) {
-        if self.completed.contains(nth) || self.missing_at(nth).is_some() {
-            return;
-        }
-        self.completed.add(nth);
-        let late = |state: &CallState| state.operation.late_messages().is_some();
-        let begun = self.open.remove(&nth).filter(late).map(|state| state.arrived.above);
-        self.late_messages.extend(begun.filter(|above| !above.is_empty()).map(|above| (nth, above)));
-        let frame = Message::Aborted { nth, why: why.clone() }.frame(None);
-        ctx.send_to_all(&frame, from);
-        if nth >= self.next {
-            self.aborted.insert(nth, why);
-        } else {
-            self.finish(nth, Err(why.into_error(nth)), ctx);
-        }
-    }
-
-    /// These ranks are lost and take part in no call from number `before` on.
-    pub(crate) fn lost(&mut self, ranks: &Ranks, before: u64, ctx: &mut CallContext<'_>) {
-        self.missing.push((before, ranks.clone()));
-        let ended = self.open.split_off(&before);
-        for nth in ended.into_keys().filter(|nth| *nth < self.next).collect::<Vec<_>>() {
-            self.finish(nth, Err(CommError::PeerLost { ranks: ranks.clone() }), ctx);
-        }
-    }
-
-    /// The link to a branch is closed. Returns the first call in which the branch is missing.
-    pub(crate) fn cut(&mut self, link: LinkId) -> u64 {
-        self.entered.remove(&link).unwrap_or_default()
-    }
-
-    /// Continues or aborts the calls that a lost branch had completely made.
-    pub(crate) fn drop_branch(&mut self, link: LinkId, ranks: &Ranks, ctx: &mut CallContext<'_>) {
-        for nth in self.open.keys().copied().collect::<Vec<_>>() {
-            let Some(state) = self.open.get_mut(&nth) else { continue };
-            state.to_notify.remove(&link);
-            if state.flow.cut(link) > 0 {
-                self.abort(nth, AbortCause::Lost(ranks.clone()), None, ctx);
-            } else {
-                self.advance(nth, ctx);
-            }
-        }
-    }
-
-    /// The ranks that are missing in a call.
-    fn missing_at(&self, nth: u64) -> Option<Ranks> {
-        let mut all = Ranks::new();
-        self.missing.iter().filter(|(before, _)| nth >= *before).for_each(|(_, ranks)| all.add_all(ranks));
-        (!all.is_empty()).then_some(all)
-    }
-
-    /// Records the result of this member's call, and reports all results that are due.
+    /// Records the result of this member's call, unless it has one.
     fn finish(&mut self, nth: u64, result: CallResult, ctx: &mut CallContext<'_>) {
         if let Some(entry) = self.results.iter_mut().find(|entry| entry.0 == nth) {
             entry.2.get_or_insert(result);
         }
+        self.report_results(ctx);
+    }
+
+    /// Reports all results that are due.
+    fn report_results(&mut self, ctx: &mut CallContext<'_>) {
         while let Some((_, id, Some(_))) = self.results.front() {
             let id = *id;
             if let Some((_, _, Some(result))) = self.results.pop_front() {

@@ -1,31 +1,20 @@
 //! What a collective call uses outside its own state.
 
-use libi_core::ids::{LinkId, Rank};
+use libi_core::ids::LinkId;
+use libi_core::time::Instant;
 
 use super::GroupView;
 use super::kvs::KeyStore;
 use crate::contract::{Effect, Frame};
-use crate::memory::{SealedRegion, SharedMemory};
-use crate::message::{CallSignature, CollectiveHeader, HeaderFlags, Message};
+use crate::memory::SharedMemory;
 
 /// What a collective call uses outside its own state.
 pub(crate) struct CallContext<'a> {
+    pub(crate) now: Instant,
     pub(crate) view: &'a GroupView,
     pub(crate) kvs: &'a mut KeyStore,
     pub(crate) memory: &'a mut Option<Box<dyn SharedMemory>>,
     pub(crate) out: &'a mut Vec<Effect>,
-}
-
-/// Sends a sealed region to the members that are waiting for it.
-pub(super) fn send_region(
-    nth: u64,
-    by: (Rank, CallSignature),
-    sealed: Option<(SealedRegion, Vec<LinkId>)>,
-    ctx: &mut CallContext<'_>,
-) {
-    let Some((sealed, to)) = sealed else { return };
-    let frame = Message::Region(CollectiveHeader { nth, by, flags: HeaderFlags::default() }).frame(None);
-    ctx.out.extend(to.into_iter().map(|link| Effect::SendRegion(link, frame.clone(), sealed.clone())));
 }
 
 impl CallContext<'_> {

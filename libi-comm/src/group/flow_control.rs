@@ -91,9 +91,10 @@ impl Outgoing {
         self.queue.front().is_some_and(|first| is_worthwhile(self.credit(), cost(&first.piece)))
     }
 
-    /// Whether contributions of this member are queued.
-    fn holds_own(&self) -> bool {
-        self.queue.iter().any(|queued| queued.origin == Origin::Here)
+    /// The bytes of this member's contributions that are queued.
+    fn own_cost(&self) -> u64 {
+        let own = self.queue.iter().filter(|queued| queued.origin == Origin::Here);
+        own.map(|queued| cost(&queued.piece)).sum()
     }
 }
 
@@ -265,14 +266,15 @@ impl FlowControl {
         self.into.iter().filter(|(_, channel)| channel.remaining > 0).map(|(link, _)| *link)
     }
 
-    /// Whether contributions of this member are queued.
-    pub(crate) fn holds_own(&self) -> bool {
-        self.out.values().any(Outgoing::holds_own)
+    /// The bytes of this member's contributions that are queued for each link.
+    pub(crate) fn own_costs(&self) -> impl Iterator<Item = (LinkId, u64)> {
+        self.out.iter().map(|(link, channel)| (*link, channel.own_cost()))
     }
 
-    /// Whether nothing is queued.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.out.values().all(|channel| channel.queue.is_empty())
+    /// Whether nothing is queued but what waits for more data.
+    pub(crate) fn is_flushed(&self) -> bool {
+        let waits = |channel: &Outgoing| self.batches && channel.remaining > 0;
+        self.out.values().all(|channel| channel.queue.is_empty() || waits(channel))
     }
 
     /// A piece, or a part of one, has left a queue.
@@ -308,12 +310,16 @@ impl FlowControl {
     /// Data from a child may wait mostly for a link without credit. That resolves itself: data on
     /// their way up only wait for data on their way down, and these only for members to consume
     /// them. Small frames over other links would not help meanwhile.
-    pub(crate) fn relieve(&mut self, header: &CollectiveHeader) -> Option<(LinkId, Frame)> {
+    pub(crate) fn relieve(
+        &mut self,
+        header: &CollectiveHeader,
+        may_send: impl Fn(LinkId) -> bool,
+    ) -> Option<(LinkId, Frame)> {
         let from_parent = self.into.get(&LinkId::PARENT).is_some_and(Incoming::is_stalled);
         if !from_parent && !self.into.values().any(Incoming::is_stalled) {
             return None;
         }
-        let ready = self.out.iter().filter(|(_, channel)| channel.can_send());
+        let ready = self.out.iter().filter(|(link, channel)| channel.can_send() && may_send(**link));
         let (&link, channel) = ready.max_by_key(|(_, channel)| channel.cost.min(channel.credit()))?;
         let held_up = || self.out.values().any(|channel| !channel.queue.is_empty() && !channel.can_send());
         if !from_parent && channel.cost.min(channel.credit()) < MIN_GRANT && held_up() {

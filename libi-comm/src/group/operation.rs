@@ -184,6 +184,12 @@ impl Operation {
         if let Transport::Combined(elements, _) = self.transport { elements } else { None }
     }
 
+    /// Whether a call cannot complete before all members have made it, and nothing but signs tells
+    /// that they have.
+    pub(crate) const fn synchronizes_by_signs(&self) -> bool {
+        matches!(self.transport, Transport::Signs | Transport::Messages(..))
+    }
+
     /// The messages of an operation that has them.
     pub(crate) const fn messages(&self) -> Option<&'static dyn Messages> {
         if let Transport::Messages(messages, _) = self.transport { Some(messages) } else { None }

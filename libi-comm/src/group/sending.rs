@@ -1,16 +1,22 @@
 //! Decides what a process sends next in a collective call: signs, messages, data and credit.
 
+use std::collections::BTreeSet;
+
 use libi_core::ids::LinkId;
 
 use super::call_state::CallState;
 use super::messages::send_message;
+use super::progress::Progress;
 use crate::contract::Effect;
 use crate::message::{CollectiveHeader, HeaderFlags, Message};
 
 impl CallState {
     /// Sends what can be sent.
-    pub(crate) fn send_ready(&mut self, nth: u64, out: &mut Vec<Effect>) {
-        let to_notify = std::mem::take(&mut self.to_notify);
+    pub(crate) fn send_ready(&mut self, nth: u64, progress: &Progress, out: &mut Vec<Effect>) {
+        let may_send = |link| progress.may_send(nth, link);
+        self.send_region(nth, may_send, out);
+        let to_notify: BTreeSet<_> = self.to_notify.iter().copied().filter(|link| may_send(*link)).collect();
+        self.to_notify.retain(|link| !to_notify.contains(link));
         let by = self.by;
         let header = |link| {
             let sign = to_notify.contains(&link);
@@ -25,7 +31,7 @@ impl CallState {
         // Grants come before frames, so that no sender counts as stalled that can get credit; and
         // again after frames, for what they have freed.
         self.grant(nth, out);
-        let links: Vec<_> = self.flow.out.keys().copied().collect();
+        let links: Vec<_> = self.flow.out.keys().copied().filter(|link| may_send(*link)).collect();
         for link in links {
             let mut next = header(link);
             let mut must = next.flags.entered || next.flags.done;
@@ -36,9 +42,26 @@ impl CallState {
         }
         self.grant(nth, out);
         let plain = CollectiveHeader { nth, by, flags: HeaderFlags::default() };
-        while let Some((link, frame)) = self.flow.relieve(&plain) {
+        while let Some((link, frame)) = self.flow.relieve(&plain, may_send) {
             out.push(Effect::Send(link, frame));
             self.grant(nth, out);
+        }
+    }
+
+    /// Sends a sealed region to the members that wait for it.
+    fn send_region(&mut self, nth: u64, may_send: impl Fn(LinkId) -> bool, out: &mut Vec<Effect>) {
+        let Some(sealed) = &self.sealed else { return };
+        let header = CollectiveHeader { nth, by: self.by, flags: HeaderFlags::default() };
+        let frame = Message::Region(header).frame(None);
+        self.region_receivers.retain(|link| {
+            let goes = may_send(*link);
+            if goes {
+                out.push(Effect::SendRegion(*link, frame.clone(), sealed.clone()));
+            }
+            !goes
+        });
+        if self.region_receivers.is_empty() {
+            self.sealed = None;
         }
     }
 

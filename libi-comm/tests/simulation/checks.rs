@@ -8,7 +8,9 @@ use libi_core::ids::Rank;
 use libi_core::sim::{MachineId as Id, Sim};
 use libi_core::time::Instant;
 
-use crate::member::{Ending, Member, Record};
+use std::time::Duration;
+
+use crate::member::{Ending, Member, Record, call_id};
 use crate::scenario::LONG;
 use crate::world::Cluster;
 use libi_cases::step::Step;
@@ -28,7 +30,7 @@ pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {
             let Some((at, ending)) = &record.ended else { continue };
             let step = world.step(who, record.step);
             let verdict = match ending {
-                Ending::Right if step.is_collective() => history.was_complete(record.step, *at),
+                Ending::Right if step.is_collective() => history.was_complete(world, who, record.step, *at),
                 Ending::Right | Ending::GivenUp => Ok(()),
                 Ending::Wrong(wrong) => Err(wrong.clone()),
                 Ending::Failed(error) => history.justifies(world, member, record, *at, error),
@@ -128,12 +130,30 @@ impl History {
         self.called.get(&step)?.get(&who)
     }
 
-    /// Whether a step may have succeeded: all members had made matching calls.
-    fn was_complete(&self, step: u32, at: Instant) -> Result<(), String> {
-        if self.complete.get(&step).is_none_or(|complete| *complete > at) {
-            return Err("is over before all members have called".to_owned());
+    /// Whether a step may have succeeded: the members that the result needs had made matching calls.
+    fn was_complete(&self, world: &Cluster, who: Address, step: u32, at: Instant) -> Result<(), String> {
+        if world.scenario.completion.strict {
+            if self.complete.get(&step).is_none_or(|complete| *complete > at) {
+                return Err("is over before all members have called".to_owned());
+            }
+            let differ = self.differ.contains(&step);
+            return if differ { Err("is over although calls differ".to_owned()) } else { Ok(()) };
         }
-        if self.differ.contains(&step) { Err("is over although calls differ".to_owned()) } else { Ok(()) }
+        let Address::Rank(me) = who else { return Ok(()) };
+        let Some((_, own)) = self.at(step, me) else { return Err("was not made".to_owned()) };
+        for other in needed(world, world.step(who, step), me) {
+            match self.at(step, other) {
+                Some((called, _)) if *called > at => {
+                    return Err(format!("is over before {other} has called"));
+                }
+                Some((_, what)) if differ(own, what) => {
+                    return Err(format!("is over although {other} has called something else"));
+                }
+                Some(_) => {}
+                None => return Err(format!("is over, and {other} has not called")),
+            }
+        }
+        Ok(())
     }
 
     /// Whether an error has a true reason.
@@ -153,18 +173,19 @@ impl History {
             CommError::FrontEndLost => world.members[0].lost.is_some_and(|lost| lost <= at),
             CommError::Ended => member.lost.is_some_and(|lost| lost <= at),
             CommError::Mismatch { nth, one, other } => {
+                let step = self.collective.get(*nth as usize).copied().unwrap_or(u32::MAX);
                 let said = |(rank, what): &(Rank, CallSignature)| {
-                    self.at(record.step, *rank)
-                        .is_some_and(|(called, really)| *called <= at && really == what)
+                    self.at(step, *rank).is_some_and(|(called, really)| *called <= at && really == what)
                 };
-                self.is_nth(*nth, record)
+                may_report(world, step, record)
                     && one.0 != other.0
                     && said(one)
                     && said(other)
                     && differ(&one.1, &other.1)
             }
             CommError::Cancelled { nth, by } => {
-                self.is_nth(*nth, record) && has_given_up(world, Address::Rank(*by), record.step, at)
+                let step = self.collective.get(*nth as usize).copied().unwrap_or(u32::MAX);
+                may_report(world, step, record) && has_given_up(world, Address::Rank(*by), step, at)
             }
             CommError::NoSuchPeer(_) => {
                 let who = member.process.address;
@@ -176,11 +197,8 @@ impl History {
         if may { Ok(()) } else { Err("there was no reason for this error".to_owned()) }
     }
 
-    fn is_nth(&self, nth: u64, record: &Record) -> bool {
-        self.collective.get(nth as usize) == Some(&record.step)
-    }
-
-    /// If nothing else goes wrong, all members get the mismatch.
+    /// If nothing else goes wrong, all members get the mismatch: those that had completed the call
+    /// in a later one.
     fn mismatches_were_told(&self, world: &Cluster) -> Result<(), String> {
         for step in &self.differ {
             let records = || world.members.iter().flat_map(|member| member.calls.values());
@@ -191,10 +209,41 @@ impl History {
                 continue;
             }
             for record in records().filter(|record| record.step == *step) {
+                // It is complete for this member, or fails because of an earlier call.
+                let may_differ = matches!(record.ended, Some((_, Ending::Right | Ending::Failed(_))));
+                if !world.scenario.completion.strict && may_differ {
+                    continue;
+                }
                 if !matches!(record.ended, Some((_, Ending::Failed(CommError::Mismatch { .. })))) {
                     return Err(format!(
                         "calls differ at step {step}, but this call does not fail: {record:?}"
                     ));
+                }
+            }
+            self.later_calls_fail(world, *step)?;
+        }
+        Ok(())
+    }
+
+    /// The first collective call that a member makes when every process must know of a mismatch
+    /// fails, or one before it has failed.
+    fn later_calls_fail(&self, world: &Cluster, step: u32) -> Result<(), String> {
+        let last = self.called[&step].values().map(|(at, _)| *at).max().unwrap_or_default();
+        let hops = 3 * world.members.len() as u32 + 3;
+        let known =
+            last + Duration::from_millis(20) + (world.scenario.latency + Duration::from_micros(1)) * hops;
+        for member in world.members.iter().filter(|member| member.process.address.is_some()) {
+            let later = self.collective.iter().filter(|later| **later >= step);
+            let records = later.filter_map(|later| member.calls.get(&call_id(*later, 0)));
+            let mut has_failed = false;
+            for record in records {
+                has_failed |= matches!(record.ended, Some((_, Ending::Failed(_))));
+                if record.at > known && !has_failed {
+                    let who = &member.process;
+                    return Err(format!("{who} does not hear that calls differ at step {step}: {record:?}"));
+                }
+                if record.at > known {
+                    break;
                 }
             }
         }
@@ -205,7 +254,9 @@ impl History {
     /// in that call.
     fn leavers_have_done_their_part(&self, world: &Cluster) -> Result<(), String> {
         let lost = || world.members.iter().filter(|member| member.lost.is_some());
-        if lost().any(|member| !member.process.links.is_empty()) {
+        // With local completion, a member that is killed may not have sent what it has handed over.
+        let are_killed = !world.scenario.completion.strict && !world.scenario.kills.is_empty();
+        if are_killed || lost().any(|member| !member.process.links.is_empty()) {
             return Ok(());
         }
         for member in world.members.iter().filter(|member| member.lost.is_none()) {
@@ -244,14 +295,36 @@ fn bounded(world: &Cluster) -> Result<(), String> {
     Ok(())
 }
 
-/// Nothing is left in the groups of living processes.
+/// Nothing is left in the groups of living processes. With local completion, some calls are complete
+/// at members although others never make them; data for these wait.
 fn quiet(sim: &Sim<Cluster>) -> Result<(), String> {
+    let scenario = &sim.world.scenario;
+    if !scenario.completion.strict && !scenario.stalls.is_empty() {
+        return Ok(());
+    }
     for (id, member) in (0..).zip(&sim.world.members).filter(|(_, member)| member.lost.is_none()) {
         if sim.agenda.machine(Id(id)).is_some_and(|group| !group.is_idle()) {
             return Err(format!("something is left at {}", member.process));
         }
     }
     Ok(())
+}
+
+/// Whether a call may fail because of what happened at a step: the same, or, if calls complete
+/// locally, one before it.
+fn may_report(world: &Cluster, step: u32, record: &Record) -> bool {
+    step == record.step || !world.scenario.completion.strict && step < record.step
+}
+
+/// The members without whose calls a step cannot be complete for a member.
+fn needed(world: &Cluster, step: &Step, me: Rank) -> Vec<Rank> {
+    let all = || world.session.present.clone();
+    match step {
+        Step::Broadcast { root, .. } | Step::Scatter { root, .. } => vec![*root],
+        Step::Gather { root, .. } | Step::Reduce { to: Some(root), .. } if *root != me => Vec::new(),
+        Step::Scan { .. } => all().into_iter().filter(|rank| *rank <= me).collect(),
+        _ => all(),
+    }
 }
 
 /// Whether a process had cancelled a call of a step, or made an invalid one.

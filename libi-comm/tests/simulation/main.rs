@@ -1,5 +1,5 @@
 //! Whole sessions in virtual time: the groups of all their processes, with random faults, and what
-//! must hold all the same.
+//! must hold all the same. In some sessions calls complete locally, in others all are strict.
 //!
 //! `LIBI_SEEDS=17` replays one seed, and `LIBI_SEEDS=0..10000` runs many. Otherwise 200 seeds are
 //! run from `LIBI_SEED_BASE` on, by default 0; a fifth of `LIBI_SEED_COUNT` of the test of everything.

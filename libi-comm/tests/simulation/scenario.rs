@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use libi_comm::reduce::{Element, Op};
-use libi_comm::{Address, KeyScope};
+use libi_comm::{Address, Completion, KeyScope};
 use libi_core::ids::Rank;
 use libi_core::sim::rng::Rng;
 
@@ -30,6 +30,7 @@ pub(crate) enum Victim {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scenario {
     pub(crate) seed: u64,
+    pub(crate) completion: Completion,
     pub(crate) latency: Duration,
     /// The longest pause of a member between steps.
     pub(crate) think: Duration,
@@ -54,7 +55,8 @@ impl Scenario {
     pub(crate) fn healthy(seed: u64) -> Self {
         let mut rng = Rng::new(seed).fork(5);
         let micros = |rng: &mut Rng, most| Duration::from_micros(rng.below(most));
-        Self { seed, latency: micros(&mut rng, 500), think: micros(&mut rng, 2_000), ..Self::default() }
+        let (latency, think) = (micros(&mut rng, 500), micros(&mut rng, 2_000));
+        Self { seed, completion: completion(seed), latency, think, ..Self::default() }
     }
 
     /// The timeout of a process at a step.
@@ -190,6 +192,13 @@ impl Scenario {
         };
         self.mistakes.insert((who, step), mistakes);
     }
+}
+
+/// When calls complete; of no influence on what else is drawn.
+fn completion(seed: u64) -> Completion {
+    let mut rng = Rng::new(seed).fork(11);
+    let lead = [2, 3, 8, 128][rng.below(4) as usize];
+    Completion { strict: rng.chance(0.4), lead }
 }
 
 /// Whether agents lead the hosts; of no influence on what else is drawn.

@@ -31,8 +31,12 @@ pub(crate) enum Happening {
     Expires(Id, CallId),
     /// A process ends.
     Dies(Id),
+    /// A process whose program is over ends as soon as it has nothing left to send.
+    Leaves(Id),
     /// A process finds a link closed.
     Cut(Id, LinkId),
+    /// A process is woken, as it has asked.
+    Wakes(Id),
 }
 
 pub(crate) struct Cluster {
@@ -67,7 +71,9 @@ impl Cluster {
     pub(crate) fn begin(&mut self, agenda: &mut Agenda<Self>) {
         for _ in &self.members {
             let lends = self.rng.chance(0.5);
-            agenda.start(if lends { Group::with_memory(Box::new(Heap)) } else { Group::new() });
+            let mut group = if lends { Group::with_memory(Box::new(Heap)) } else { Group::new() };
+            group.complete_by(self.scenario.completion);
+            agenda.start(group);
         }
         for at in 0..self.members.len() {
             let id = Id(at as u32);
@@ -201,7 +207,7 @@ impl Cluster {
         let is_over = member.next as usize == self.session.steps.len() && member.open.is_empty();
         if is_over && self.scenario.leavers.contains(&who) && member.process.links.is_empty() {
             let pause = self.think(id, u32::MAX);
-            agenda.plan(now + pause, Happening::Dies(id));
+            agenda.plan(now + pause, Happening::Leaves(id));
         }
     }
 
@@ -216,9 +222,16 @@ impl Cluster {
                 Err(_) if outcome == Outcome::Found(None) && self.may_be_missing(member, record) => {
                     Ending::Right
                 }
+                // What a mistaken call gives is not compared; other members must not rely on it.
+                Err(_) if self.is_mistaken(who, record.step) => Ending::Right,
                 Err(wrong) => Ending::Wrong(wrong),
             },
         }
+    }
+
+    /// Whether a member completes another call locally than the program means at a step.
+    fn is_mistaken(&self, who: Address, step: u32) -> bool {
+        !self.scenario.completion.strict && self.scenario.mistakes.contains_key(&(who, step))
     }
 
     /// Whether a key may be missing: its put failed, or the fence after it did.
@@ -306,6 +319,7 @@ impl World for Cluster {
                 let ending = self.checked(from, call, result);
                 self.finish(from, call, ending, agenda);
             }
+            Effect::WakeAt(at) => agenda.plan(at, Happening::Wakes(from)),
             Effect::Lost(ranks) => {
                 let who = &self.members[from.0 as usize].process;
                 if let Some(rank) = ranks.iter().find(|rank| self.lost(*rank).is_none()) {
@@ -326,6 +340,18 @@ impl World for Cluster {
                 }
             }
             Happening::Dies(id) => self.die(id, agenda),
+            Happening::Leaves(id) => {
+                if agenda.machine(id).is_some_and(|group| !group.is_idle()) {
+                    let soon = self.latency();
+                    return agenda.plan(agenda.now() + soon, Happening::Leaves(id));
+                }
+                self.die(id, agenda);
+            }
+            Happening::Wakes(id) => {
+                if self.members[id.0 as usize].alive {
+                    agenda.tell(agenda.now(), id, Event::Woken);
+                }
+            }
             Happening::Cut(id, link) => {
                 if !self.members[id.0 as usize].alive {
                     return;

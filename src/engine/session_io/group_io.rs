@@ -1,6 +1,6 @@
 //! The communication half of a node: its group, calls of the program, frames.
 
-use libi_comm::{Call, CallId, Effect, Event};
+use libi_comm::{Call, CallId, Completion, Effect, Event};
 use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
 use libi_core::topology::Topology;
@@ -22,6 +22,8 @@ impl SessionIo {
                 }
             }
         }
+        let strict = self.node.options().strict_calls;
+        self.group.complete_by(Completion { strict, ..Completion::default() });
         self.tell_group(Event::Up(tree), turn);
     }
 
@@ -65,6 +67,13 @@ impl SessionIo {
         !loans.is_empty()
     }
 
+    /// Wakes the group if it is time.
+    pub(super) fn wake_group(&mut self, turn: &mut Turn<'_>) {
+        if self.wake_group_at.take_if(|at| *at <= turn.now).is_some() {
+            self.tell_group(Event::Woken, turn);
+        }
+    }
+
     /// Passes an event to the group and carries out its effects.
     pub(super) fn tell_group(&mut self, event: Event, turn: &mut Turn<'_>) {
         #[cfg(test)]
@@ -93,6 +102,7 @@ impl SessionIo {
                 }
                 Effect::Finish(call, result) => turn.sink.finished(turn.id, call, result),
                 Effect::Lost(ranks) => turn.sink.lost(turn.id, ranks),
+                Effect::WakeAt(at) => self.wake_group_at = Some(at),
             }
         }
     }

@@ -164,6 +164,7 @@ static void options(void)
   DONE(libi_options_set_allow_plain(how, true));
   DONE(libi_options_set_front_end_limits(how, true));
   DONE(libi_options_set_loopback(how, true));
+  DONE(libi_options_set_strict_calls(how, true));
 
   DONE(libi_options_set_engine(how, LIBI_ENGINE_APART));
   DONE(libi_options_set_engine(how, LIBI_ENGINE_IN_PROGRAM));
@@ -248,6 +249,7 @@ static void no_options(void)
   GIVES(LIBI_ERR_NULL, libi_options_set_allow_plain(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_front_end_limits(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_loopback(NULL, true));
+  GIVES(LIBI_ERR_NULL, libi_options_set_strict_calls(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_engine(NULL, LIBI_ENGINE_APART));
   GIVES(LIBI_ERR_NULL, libi_options_set_agent(NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_set_agent_file(NULL, "x"));

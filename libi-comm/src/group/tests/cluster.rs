@@ -9,10 +9,11 @@ use libi_core::ranks::Ranks;
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
 
-use crate::contract::{Call, CallId, Effect, Event, Outcome};
+use crate::contract::{Call, CallId, Completion, Effect, Event, Outcome};
 use crate::error::CommError;
 use crate::group::Group;
 use crate::memory::{Region, SealedRegion, SharedMemory};
+use crate::message::Message;
 use crate::{Branch, Topology};
 
 /// What is on its way over a link.
@@ -42,6 +43,10 @@ pub(super) struct Cluster {
     pub(super) frames: BTreeMap<(usize, usize), usize>,
     calls: u64,
     pub(super) lent: usize,
+    now: Instant,
+    pub(super) completion: Completion,
+    /// When members are to be woken.
+    wakes: BTreeMap<usize, Instant>,
 }
 
 impl Cluster {
@@ -51,6 +56,16 @@ impl Cluster {
 
     /// The same; `local` says which members are on the host of their parent.
     pub(super) fn with_hosts(
+        size: usize,
+        seed: u64,
+        parent: impl Fn(usize) -> usize,
+        local: impl Fn(usize) -> bool,
+    ) -> Self {
+        Self::with_completion(Completion::default(), size, seed, parent, local)
+    }
+
+    pub(super) fn with_completion(
+        completion: Completion,
         size: usize,
         seed: u64,
         parent: impl Fn(usize) -> usize,
@@ -71,6 +86,9 @@ impl Cluster {
             frames: BTreeMap::new(),
             calls: 0,
             lent: 0,
+            now: Instant::ZERO,
+            completion,
+            wakes: BTreeMap::new(),
         };
         let mut topologies: Vec<_> = (0..=size)
             .map(|who| Topology {
@@ -89,6 +107,7 @@ impl Cluster {
             cluster.links.extend([((above, link), rank), ((rank, LinkId::PARENT), above)]);
             cluster.back.extend([((above, rank), link), ((rank, above), LinkId::PARENT)]);
         }
+        cluster.groups.iter_mut().for_each(|group| group.complete_by(completion));
         for (who, topology) in topologies.into_iter().enumerate() {
             cluster.tell(who, Event::Up(topology));
         }
@@ -97,14 +116,18 @@ impl Cluster {
 
     pub(super) fn tell(&mut self, who: usize, event: Event) {
         let mut effects = Vec::new();
-        self.groups[who].on(event, Instant::ZERO, &mut effects);
+        self.groups[who].on(event, self.now, &mut effects);
         for effect in effects {
             match effect {
                 Effect::Send(link, frame) => {
                     let to = self.links[&(who, link)];
-                    *self.frames.entry((who, to)).or_default() += 1;
+                    let frame = frame.concat();
+                    // Reports of progress are of many calls.
+                    if !matches!(Message::decode(&frame), Some((Message::Over { .. }, _))) {
+                        *self.frames.entry((who, to)).or_default() += 1;
+                    }
                     let wire = self.wires.entry((who, to)).or_default();
-                    wire.push_back(Carried::Frame(frame.concat()));
+                    wire.push_back(Carried::Frame(frame));
                 }
                 Effect::SendRegion(link, frame, lent) => {
                     let to = self.links[&(who, link)];
@@ -116,6 +139,7 @@ impl Cluster {
                     assert!(self.results.insert(id, result).is_none(), "{id:?} is over twice");
                 }
                 Effect::Lost(_) => {}
+                Effect::WakeAt(at) => drop(self.wakes.insert(who, at)),
             }
         }
     }
@@ -128,8 +152,19 @@ impl Cluster {
         id
     }
 
-    /// Delivers everything, in a random order that keeps that of each link.
+    /// Delivers everything, and lets time pass, until nothing more happens.
     pub(super) fn run(&mut self) {
+        loop {
+            self.deliver();
+            let Some((&who, &at)) = self.wakes.iter().min_by_key(|(_, at)| **at) else { return };
+            self.wakes.remove(&who);
+            self.now = self.now.max(at);
+            self.tell(who, Event::Woken);
+        }
+    }
+
+    /// Delivers everything, in a random order that keeps that of each link.
+    pub(super) fn deliver(&mut self) {
         loop {
             let ready: Vec<_> =
                 self.wires.iter().filter(|(_, wire)| !wire.is_empty()).map(|(at, _)| *at).collect();
@@ -195,7 +230,11 @@ pub(super) fn bytes(seed: usize, length: usize) -> Bytes {
 pub(super) fn each(check: impl Fn(usize, &mut Cluster)) {
     for (nth, shape) in SHAPES.into_iter().enumerate() {
         for size in [1, 2, 3, 7, 16, 33] {
-            check(size, &mut Cluster::new(size, nth as u64, shape));
+            for (strict, lead) in [(false, 128), (false, 2), (true, 128)] {
+                let completion = Completion { strict, lead };
+                let nth = nth as u64;
+                check(size, &mut Cluster::with_completion(completion, size, nth, shape, |_| false));
+            }
         }
     }
 }

@@ -9,7 +9,9 @@
 //! flight:COUNT                so many calls are pending at a time; results are taken last to first
 //! keys                        puts keys of both scopes, gets those of all, waits for a late one
 //! front                       the master returns twice what the front end sends
-//! mismatch:RANK               this member calls something else, and all get the error
+//! mismatch:RANK               this member calls something else, and all get the error, if the
+//!                             member had completed its call in the next one
+//! strict-mismatch:RANK        the same, and all get the error of the call itself
 //! impatient:RANK:LATE         the first cancels a barrier that the second enters late
 //! endless:LENGTH              rank 0 broadcasts until it is ended; the data are not checked
 //! lean:LENGTH                 gathers with little additional memory, except at the root
@@ -64,7 +66,8 @@ pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
         "keys" => it.keys(),
         "front" => it.front(),
         "everyone" => it.everyone(),
-        "mismatch" => it.mismatch(number()?),
+        "mismatch" => it.mismatch(number()?, false),
+        "strict-mismatch" => it.mismatch(number()?, true),
         "impatient" => it.timeouts(number()?, number()?),
         "endless" => it.endless(number()?),
         "lean" => it.lean(number()?),
@@ -214,16 +217,28 @@ impl Talk<'_> {
         Ok(())
     }
 
-    fn mismatch(&self, other: u32) -> Result<(), Wrong> {
-        let error = if self.rank == other {
-            self.member.gather(Rank(0), "").wait(TIMEOUT).err()
-        } else {
-            self.member.barrier().wait(TIMEOUT).err()
+    fn mismatch(&self, other: u32, is_strict: bool) -> Result<(), Wrong> {
+        let is_mismatch = |error: &CommError| {
+            matches!(error, CommError::Mismatch { one, other: two, .. }
+                if one.1 != two.1 && one.0 != two.0 && [one.0, two.0].contains(&Rank(other)))
         };
-        match error {
-            Some(CommError::Mismatch { one, other: two, .. })
-                if one.1 != two.1 && one.0 != two.0 && [one.0, two.0].contains(&Rank(other)) => {}
-            error => return Err(format!("a mismatch of {other} gives {error:?}")),
+        let first = if self.rank == other {
+            self.member.gather(Rank(0), "").wait(TIMEOUT).map(drop)
+        } else {
+            self.member.barrier().wait(TIMEOUT)
+        };
+        match first {
+            Err(error) if is_mismatch(&error) => {}
+            // A member that is not the root has done its part in a gather.
+            Ok(()) if self.rank == other && other != 0 && !is_strict => {}
+            other_result => return Err(format!("a mismatch of {other} gives {other_result:?}")),
+        }
+        // The member that hears of it late fails here, and members that this call still needs.
+        match self.member.barrier().wait(TIMEOUT) {
+            Err(error) if !is_mismatch(&error) || is_strict => {
+                return Err(format!("the call after a mismatch of {other} gives {error:?}"));
+            }
+            _ => {}
         }
         self.barrier()
     }

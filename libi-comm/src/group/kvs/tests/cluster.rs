@@ -282,7 +282,7 @@ impl Cluster {
                 Effect::Finish(id, result) => {
                     assert!(self.results.insert(id, result).is_none(), "{id:?} has ended twice");
                 }
-                Effect::Lost(_) | Effect::SendRegion(..) => panic!("keys do not say who is lost"),
+                effect => panic!("keys are no reason for {effect:?}"),
             }
         }
     }

@@ -295,7 +295,7 @@ impl Cluster {
                 Effect::Finish(call, result) => {
                     assert!(self.ended.insert(call, result).is_none(), "{call:?} has ended twice");
                 }
-                Effect::Lost(_) | Effect::SendRegion(..) => unreachable!(),
+                effect => panic!("messages are no reason for {effect:?}"),
             }
         }
         assert!(self.nodes[at].p2p.receives.counts_right());

@@ -1,0 +1,146 @@
+//! What ends collective calls without a result: failures, aborts and lost members. See
+//! [`broken`](crate::group::broken) for how a member hears of an abort.
+
+use libi_core::ids::{LinkId, Rank};
+use libi_core::ranks::Ranks;
+
+use super::Collective;
+use crate::error::{AbortCause, CommError};
+use crate::group::broken::Break;
+use crate::group::call_state::CallState;
+use crate::group::context::CallContext;
+use crate::message::Message;
+
+/// A branch whose link is closed.
+#[derive(Clone, Debug)]
+pub(super) struct LostBranch {
+    link: LinkId,
+    /// It has made no sign from this call on.
+    entered: u64,
+    pub(super) ranks: Ranks,
+}
+
+impl LostBranch {
+    /// Drops the link from a call. True if the call cannot complete without more from the branch, or
+    /// if the branch had the only receiver.
+    pub(super) fn fails(&self, nth: u64, state: &mut CallState) -> bool {
+        let lacks_sign = state.agrees() && self.entered <= nth;
+        let lacks_receiver = state.lacks_receiver(self.link, &self.ranks);
+        state.flow.cut(self.link) > 0 || lacks_sign || lacks_receiver
+    }
+}
+
+impl Collective {
+    /// This process cannot continue a call, so no process can.
+    pub(super) fn fail_here(&mut self, nth: u64, why: CommError, ctx: &mut CallContext<'_>) {
+        let by = ctx.view.topology.me.unwrap_or(Rank(0));
+        self.fail(nth, why, AbortCause::Cancelled(by), ctx);
+    }
+
+    /// A call fails for this member, and is aborted at the others for a cause.
+    pub(super) fn fail(&mut self, nth: u64, own: CommError, why: AbortCause, ctx: &mut CallContext<'_>) {
+        let is_unreported = self.results.iter().any(|(other, ..)| *other == nth);
+        self.finish(nth, Err(own), ctx);
+        let broken = Break { origin: nth, why };
+        if self.spread_abort(nth, &broken, None, ctx) && !is_unreported {
+            self.tell_member(nth, broken, ctx);
+        }
+    }
+
+    /// Aborts a call for a cause that was found here.
+    pub(super) fn begin_abort(&mut self, nth: u64, why: AbortCause, ctx: &mut CallContext<'_>) {
+        self.abort(nth, Break { origin: nth, why }, None, ctx);
+    }
+
+    /// Aborts a call here and at all neighbors except the one that has said so.
+    pub(crate) fn abort(&mut self, nth: u64, broken: Break, from: Option<LinkId>, ctx: &mut CallContext<'_>) {
+        if self.spread_abort(nth, &broken, from, ctx) {
+            self.tell_member(nth, broken, ctx);
+        }
+    }
+
+    /// Removes an aborted call, and tells all neighbors except the one that has said so. False if it
+    /// was aborted before, or cannot succeed for another reason.
+    fn spread_abort(
+        &mut self,
+        nth: u64,
+        broken: &Break,
+        from: Option<LinkId>,
+        ctx: &mut CallContext<'_>,
+    ) -> bool {
+        // With strict completion, a call that is over here is complete at all members.
+        let is_past = self.completion.strict && self.progress.is_over(nth);
+        if is_past || self.missing_at(nth).is_some() || !self.broken.add(nth) {
+            return false;
+        }
+        self.known_before = self.known_before.max(nth.saturating_add(1));
+        let late = |state: &CallState| state.operation.late_messages().is_some();
+        let begun = self.open.remove(&nth).filter(late).map(|state| state.arrived.above);
+        self.late_messages.extend(begun.filter(|above| !above.is_empty()).map(|above| (nth, above)));
+        let Break { origin, why } = broken.clone();
+        ctx.send_to_all(&Message::Aborted { nth, origin, why }.frame(None), from);
+        self.over(nth, None, ctx);
+        self.advance_freed(ctx);
+        true
+    }
+
+    /// This member hears of an aborted call, now or in its next call.
+    fn tell_member(&mut self, nth: u64, broken: Break, ctx: &mut CallContext<'_>) {
+        if ctx.view.topology.me.is_none() {
+            return;
+        }
+        if nth >= self.next {
+            return self.broken.add_future(nth, broken);
+        }
+        if let Some((.., result)) = self.results.iter_mut().find(|(other, ..)| *other == nth) {
+            *result = Some(Err(broken.into_error()));
+            return self.report_results(ctx);
+        }
+        if broken.origin != nth || self.completion.strict {
+            return;
+        }
+        match self.results.iter().find(|(_, _, result)| result.is_none()) {
+            Some(&(waiting, ..)) => self.abort(waiting, broken, None, ctx),
+            None => self.broken.owe(broken),
+        }
+    }
+
+    /// These ranks are lost and take part in no call from number `before` on.
+    pub(crate) fn lost(&mut self, ranks: &Ranks, before: u64, ctx: &mut CallContext<'_>) {
+        self.missing.push((before, ranks.clone()));
+        let ended = self.open.split_off(&before);
+        for nth in ended.into_keys().filter(|nth| *nth < self.next).collect::<Vec<_>>() {
+            self.finish(nth, Err(CommError::PeerLost { ranks: ranks.clone() }), ctx);
+        }
+    }
+
+    /// The link to a branch is closed. Returns the first call in which the branch is missing.
+    pub(crate) fn cut(&mut self, link: LinkId, ranks: &Ranks) -> u64 {
+        self.progress.cut(link);
+        let entered = self.entered.remove(&link).unwrap_or_default();
+        self.lost_branches.push(LostBranch { link, entered, ranks: ranks.clone() });
+        if self.completion.strict { entered } else { entered.max(self.known_before) }
+    }
+
+    /// Continues the calls that do not need anything more of the branch that was lost last, and
+    /// aborts the others.
+    pub(crate) fn drop_branch(&mut self, ctx: &mut CallContext<'_>) {
+        let Some(branch) = self.lost_branches.last().cloned() else { return };
+        for nth in self.open.keys().copied().collect::<Vec<_>>() {
+            let Some(state) = self.open.get_mut(&nth) else { continue };
+            state.to_notify.remove(&branch.link);
+            if branch.fails(nth, state) {
+                self.begin_abort(nth, AbortCause::Lost(branch.ranks.clone()), ctx);
+            } else {
+                self.advance(nth, ctx);
+            }
+        }
+    }
+
+    /// The ranks that are missing in a call.
+    pub(super) fn missing_at(&self, nth: u64) -> Option<Ranks> {
+        let mut all = Ranks::new();
+        self.missing.iter().filter(|(before, _)| nth >= *before).for_each(|(_, ranks)| all.add_all(ranks));
+        (!all.is_empty()).then_some(all)
+    }
+}

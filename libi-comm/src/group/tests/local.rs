@@ -1,0 +1,99 @@
+//! Calls that are complete for a member when its own part is, and how the member hears of a failure.
+
+use super::cluster::{Cluster, bytes, each};
+use super::*;
+
+#[test]
+fn members_that_wait_for_each_other_in_different_calls_find_out() {
+    each(|size, cluster| {
+        if size < 2 {
+            return;
+        }
+        // Each of two members waits for the data of the other, and all others for one of them.
+        let root = |who| if who == 0 { size - 1 } else { 0 };
+        let call = |who| Call::Broadcast { root: Rank(root(who) as u32), data: None, length: None };
+        for result in cluster.all(size, call) {
+            assert!(matches!(result, Err(CommError::Mismatch { nth: 0, .. })), "{result:?}");
+        }
+        assert_eq!(cluster.all(size, |_| Call::Barrier), vec![Ok(Outcome::Done); size]);
+    });
+}
+
+#[test]
+fn a_member_completes_its_own_part_without_the_others() {
+    let mut cluster = Cluster::new(7, 1, |rank| (rank - 1) / 2);
+    let (root, to) = (Rank(0), Some(Rank(0)));
+    let value = |who: usize| (who as u64).to_ne_bytes().to_vec().into();
+    let reducer = Reducer::Elements(Op::Sum, Element::U64);
+    let broadcast =
+        |who: usize| Call::Broadcast { root, data: (who == 0).then(|| bytes(0, 9)), length: None };
+    let gather = |who| Call::Gather { root, data: bytes(who, 9), equal: true };
+    let reduce = |who| Call::Reduce { to, data: value(who), reducer: reducer.clone() };
+    // Of three members on one path, the one between has not called.
+    let ids: Vec<_> = [0, 5]
+        .into_iter()
+        .flat_map(|who| [broadcast(who), gather(who), reduce(who)].map(|call| (who, call)))
+        .map(|(who, call)| cluster.call(who, call))
+        .collect();
+    cluster.deliver();
+    let done = |cluster: &Cluster, at: usize| cluster.results.get(&ids[at]).cloned();
+    assert_eq!(done(&cluster, 0), Some(Ok(Outcome::Data(bytes(0, 9)))));
+    assert_eq!([1, 2].map(|at| done(&cluster, at)), [None, None], "the root needs all parts");
+    assert_eq!(done(&cluster, 3), Some(Ok(Outcome::Data(bytes(0, 9)))));
+    assert_eq!(done(&cluster, 4), Some(Ok(Outcome::Parts(Vec::new()))));
+    assert_eq!(done(&cluster, 5), Some(Ok(Outcome::Done)));
+}
+
+#[test]
+fn a_root_is_ahead_of_a_member_that_does_not_call_by_a_limited_number_of_calls() {
+    let (strict, lead) = (false, 8);
+    let completion = Completion { strict, lead };
+    let mut cluster = Cluster::with_completion(completion, 3, 1, |rank| rank - 1, |_| false);
+    let broadcast =
+        |who: usize| Call::Broadcast { root: Rank(0), data: (who == 0).then(|| bytes(0, 9)), length: None };
+    let of_root: Vec<_> = (0..5 * lead).map(|_| cluster.call(0, broadcast(0))).collect();
+    let _: Vec<_> = (0..5 * lead).map(|_| cluster.call(1, broadcast(1))).collect();
+    cluster.run();
+    let complete = of_root.iter().filter(|id| cluster.results.contains_key(id)).count() as u64;
+    assert!((2 * lead..=3 * lead).contains(&complete), "{complete} calls");
+    let open = cluster.groups[2].collective.open_calls() as u64;
+    // Frames are limited by the lead over the neighbor, probes by that over the own process.
+    assert!(open <= 2 * lead, "{open} calls wait at the member that does not make them");
+    let _: Vec<_> = (0..5 * lead).map(|_| cluster.call(2, broadcast(2))).collect();
+    cluster.run();
+    assert!(of_root.iter().all(|id| cluster.results[id].is_ok()));
+}
+
+#[test]
+fn a_member_that_has_completed_an_aborted_call_fails_in_its_next() {
+    let mut cluster = Cluster::new(3, 1, |_| 0);
+    let gather = |who| Call::Gather { root: Rank(0), data: bytes(who, 9), equal: true };
+    let parts = [1, 2].map(|who| cluster.call(who, gather(who)));
+    // The first member waits in its next call, the other has not made it.
+    let next = cluster.call(1, Call::Barrier);
+    cluster.run();
+    assert!(parts.iter().all(|id| cluster.results[id].is_ok()));
+    let root = cluster.call(0, Call::Gather { root: Rank(9), data: Bytes::new(), equal: true });
+    cluster.run();
+    assert_eq!(cluster.results[&root], Err(CommError::NoSuchPeer(Address::Rank(Rank(9)))));
+    let cancelled = Err(CommError::Cancelled { nth: 0, by: Rank(0) });
+    assert_eq!(cluster.results[&next], cancelled);
+    for who in [2, 0] {
+        let id = cluster.call(who, Call::Barrier);
+        cluster.run();
+        assert_eq!(cluster.results[&id], cancelled, "the same call fails at all members");
+    }
+    assert_eq!(cluster.all(3, |_| Call::Barrier), vec![Ok(Outcome::Done); 3]);
+}
+
+#[test]
+fn a_different_call_is_recognised_after_the_own_one_is_complete() {
+    let mut cluster = Cluster::new(2, 1, |_| 0);
+    let broadcast = cluster.call(0, Call::Broadcast { root: Rank(0), data: Some(bytes(0, 9)), length: None });
+    let gather = cluster.call(1, Call::Gather { root: Rank(0), data: bytes(1, 9), equal: true });
+    assert!(cluster.results[&broadcast].is_ok() && cluster.results[&gather].is_ok(), "nothing has arrived");
+    for result in cluster.all(2, |_| Call::Barrier) {
+        assert!(matches!(result, Err(CommError::Mismatch { nth: 0, .. })), "{result:?}");
+    }
+    assert_eq!(cluster.all(2, |_| Call::Barrier), vec![Ok(Outcome::Done); 2]);
+}

@@ -1,0 +1,104 @@
+//! What a group knows of the session: this process, the tree, and the lost members.
+
+use std::collections::BTreeSet;
+
+use libi_core::ids::{LinkId, Rank};
+use libi_core::ranks::Ranks;
+use libi_core::topology::{Branch, Topology};
+
+use crate::contract::Address;
+use crate::error::CommError;
+use crate::routes::{Hop, Routes};
+
+/// The link of members that were lost before the session was up. It does not exist, and is cut
+/// before the first call.
+pub(super) const LOST_LINK: LinkId = LinkId(u32::MAX);
+
+/// What a group knows of the session: this process, the tree, and the lost members.
+#[derive(Debug, Default)]
+pub(crate) struct GroupView {
+    pub(crate) topology: Topology,
+    pub(crate) routes: Routes,
+    /// Members that were up and are lost.
+    pub(crate) lost: Ranks,
+    /// Links that are closed.
+    pub(crate) cut: BTreeSet<LinkId>,
+}
+
+impl GroupView {
+    pub(super) fn new(mut topology: Topology) -> Self {
+        let ranks = std::mem::take(&mut topology.lost);
+        if !ranks.is_empty() {
+            topology.branches.push(Branch { link: LOST_LINK, ranks, local: false });
+        }
+        let routes = Routes::new(&topology);
+        Self { topology, routes, ..Self::default() }
+    }
+
+    /// The address of this process.
+    pub(crate) fn me(&self) -> Address {
+        self.topology.me.map_or(Address::FrontEnd, Address::Rank)
+    }
+
+    /// The number of members when the session came up.
+    pub(super) fn members(&self) -> u64 {
+        u64::from(self.topology.size).saturating_sub(self.topology.absent.len() as u64)
+    }
+
+    /// 1 if this process is a member, else 0.
+    pub(super) fn here(&self) -> u64 {
+        u64::from(self.topology.me.is_some())
+    }
+
+    /// The link to the parent, if collective calls use it.
+    pub(super) fn collective_parent(&self) -> Option<LinkId> {
+        (self.topology.has_parent && !self.topology.top).then_some(LinkId::PARENT)
+    }
+
+    /// The link in the direction of a member, even if it is closed. `None` for this process itself.
+    pub(super) fn link_towards(&self, rank: Rank) -> Option<LinkId> {
+        match self.routes.to(Address::Rank(rank)) {
+            Hop::Local => None,
+            Hop::Link(link) => Some(link),
+            Hop::Unreachable => {
+                let mut branches = self.topology.branches.iter();
+                branches.find(|branch| branch.ranks.contains(rank)).map(|branch| branch.link)
+            }
+        }
+    }
+
+    /// The links with members on both sides: every collective call passes over them.
+    pub(super) fn links_between_members(&self) -> impl Iterator<Item = LinkId> {
+        let far = |branch: &Branch| branch.ranks.len() as u64;
+        let branches = &self.topology.branches;
+        let below = self.here() + branches.iter().map(far).sum::<u64>();
+        let parent = self.collective_parent().filter(|_| (1..self.members()).contains(&below));
+        let between = move |branch: &&Branch| (1..self.members()).contains(&far(branch));
+        parent.into_iter().chain(branches.iter().filter(between).map(|branch| branch.link))
+    }
+
+    /// The link that leads to a process, or why there is none. `None` for this process itself.
+    pub(crate) fn route(&self, to: Address) -> Result<Option<LinkId>, CommError> {
+        if let Address::Rank(rank) = to {
+            if rank.0 >= self.topology.size {
+                return Err(CommError::NoSuchPeer(to));
+            }
+            if self.topology.absent.contains(rank) {
+                return Err(CommError::Absent(rank));
+            }
+            if self.lost.contains(rank) {
+                return Err(lost(rank));
+            }
+        }
+        match (self.routes.to(to), to) {
+            (Hop::Local, _) => Ok(None),
+            (Hop::Link(link), _) => Ok(Some(link)),
+            (Hop::Unreachable, Address::FrontEnd) => Err(CommError::FrontEndLost),
+            (Hop::Unreachable, Address::Rank(rank)) => Err(lost(rank)),
+        }
+    }
+}
+
+pub(super) fn lost(rank: Rank) -> CommError {
+    CommError::PeerLost { ranks: [rank].into_iter().collect() }
+}
