@@ -35,7 +35,42 @@ pub(crate) fn token(parents: &[Option<usize>], wire: Wire, times: usize) -> Vec<
     run(parents, wire, "token", 0, times)
 }
 
+/// How long a call takes, on average over this many, one after the other: `broadcast`, `scatter`,
+/// `gather`, `reduce` and `barrier` at the first process; `ping` to the last one and back.
+pub(crate) fn call(
+    parents: &[Option<usize>],
+    wire: Wire,
+    what: &str,
+    bytes: usize,
+    times: usize,
+) -> Duration {
+    run(parents, wire, what, bytes, times)[0]
+}
+
+/// The number of processes at and below each.
+fn subtrees(parents: &[Option<usize>]) -> Vec<usize> {
+    let mut sizes = vec![1; parents.len()];
+    // A process is launched after its parent, but its rank may be lower.
+    for rank in 0..parents.len() {
+        let mut above = parents[rank];
+        while let Some(parent) = above {
+            sizes[parent] += 1;
+            above = parents[parent];
+        }
+    }
+    sizes
+}
+
 fn run(parents: &[Option<usize>], wire: Wire, what: &str, bytes: usize, times: usize) -> Vec<Duration> {
+    let sizes = subtrees(parents);
+    let last = parents.len() - 1;
+    let mut towards_last = vec![false; parents.len()];
+    let mut at = Some(last);
+    while let Some(rank) = at {
+        towards_last[rank] = true;
+        at = parents[rank];
+    }
+    let mut children: Vec<Vec<usize>> = parents.iter().map(|_| Vec::new()).collect();
     let leads = |rank: usize| parents.contains(&Some(rank));
     let mut above: Vec<Option<OwnedFd>> = Vec::new();
     let mut below: Vec<Vec<OwnedFd>> = parents.iter().map(|_| Vec::new()).collect();
@@ -43,14 +78,15 @@ fn run(parents: &[Option<usize>], wire: Wire, what: &str, bytes: usize, times: u
         let ends = parent.map(|_| pair(if leads(rank) || rank == 0 { wire } else { Wire::Pair }));
         if let (Some(parent), Some((upper, lower))) = (parent, ends) {
             below[*parent].push(upper);
+            children[*parent].push(rank);
             above.push(Some(lower));
         } else {
             above.push(None);
         }
     }
     let program = std::env::current_exe().unwrap();
-    let mut children = Vec::new();
-    for (up, down) in above.into_iter().zip(below) {
+    let mut started = Vec::new();
+    for (rank, (up, down)) in above.into_iter().zip(below).enumerate() {
         let numbers: Vec<RawFd> = up.iter().chain(&down).map(AsRawFd::as_raw_fd).collect();
         let mut command = Command::new(&program);
         command.args([
@@ -60,6 +96,11 @@ fn run(parents: &[Option<usize>], wire: Wire, what: &str, bytes: usize, times: u
             &times.to_string(),
             if up.is_some() { "below" } else { "first" },
         ]);
+        let below = &children[rank];
+        let sizes = below.iter().map(|child| sizes[*child].to_string()).collect::<Vec<_>>().join(",");
+        let next =
+            below.iter().position(|child| towards_last[*child]).map_or(String::new(), |at| at.to_string());
+        command.args([sizes, next, if rank == last { "last" } else { "" }.to_owned()]);
         command.args(numbers.iter().map(ToString::to_string));
         command.stdout(if up.is_some() { Stdio::null() } else { Stdio::piped() });
         // SAFETY: between fork and exec, only system calls on numbers are made.
@@ -73,11 +114,11 @@ fn run(parents: &[Option<usize>], wire: Wire, what: &str, bytes: usize, times: u
                 Ok(())
             });
         }
-        children.push(command.spawn().unwrap());
+        started.push(command.spawn().unwrap());
     }
     let mut text = String::new();
-    children[0].stdout.take().unwrap().read_to_string(&mut text).unwrap();
-    children.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
+    started[0].stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    started.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
     text.split_whitespace().map(|word| Duration::from_nanos(word.parse().unwrap())).collect()
 }
 
@@ -99,9 +140,18 @@ pub(crate) fn work(words: &[String]) {
     let number = |word: &String| word.parse::<usize>().unwrap();
     let (bytes, times, first) = (number(&words[1]), number(&words[2]), words[3] == "first");
     // SAFETY: the parent has left these descriptors open for this process.
-    let mut files = words[4..].iter().map(|word| unsafe { File::from_raw_fd(number(word) as RawFd) });
+    let mut files = words[7..].iter().map(|word| unsafe { File::from_raw_fd(number(word) as RawFd) });
     let mut up = if first { None } else { files.next() };
     let mut down: Vec<File> = files.collect();
+    if !matches!(words[0].as_str(), "relay" | "token") {
+        let sizes = words[4].split(',').filter(|size| !size.is_empty()).map(|size| size.parse().unwrap());
+        let (next, is_last) = (words[5].parse().ok(), words[6] == "last");
+        let took = Node { up, down, sizes: sizes.collect(), next, is_last }.measure(&words[0], bytes, times);
+        if first {
+            println!("{}", took.as_nanos());
+        }
+        return;
+    }
     let mut buffer = vec![7; PIECE];
     let mut measured = Vec::new();
     for _ in 0..times {
@@ -131,6 +181,110 @@ pub(crate) fn work(words: &[String]) {
     }
     if first {
         println!("{}", measured.join(" "));
+    }
+}
+
+/// A process in the tree, and how many processes are below each link.
+struct Node {
+    up: Option<File>,
+    down: Vec<File>,
+    sizes: Vec<usize>,
+    /// The child towards the last process.
+    next: Option<usize>,
+    is_last: bool,
+}
+
+impl Node {
+    fn measure(mut self, call: &str, bytes: usize, times: usize) -> Duration {
+        self.barrier();
+        let began = Instant::now();
+        for _ in 0..times {
+            match call {
+                "broadcast" => self.down_only(bytes, |_| bytes, true),
+                "scatter" => self.down_only(bytes, |size| size * bytes, false),
+                "gather" => self.gather(bytes),
+                "reduce" => self.reduce(bytes),
+                "barrier" => self.barrier(),
+                "ping" => self.ping(bytes),
+                other => panic!("no call {other}"),
+            }
+        }
+        if call != "barrier" {
+            self.barrier();
+        }
+        began.elapsed() / times as u32
+    }
+
+    /// Reads what is for this process and those below from above, and passes parts of it on.
+    fn down_only(&mut self, bytes: usize, length: impl Fn(usize) -> usize, is_same: bool) {
+        let below = self.sizes.iter().sum::<usize>();
+        let mut data = vec![7; if is_same { bytes } else { length(below + 1) }];
+        if let Some(up) = &mut self.up {
+            up.read_exact(&mut data).unwrap();
+        }
+        let mut at = bytes;
+        for (child, size) in self.down.iter_mut().zip(&self.sizes) {
+            let part = if is_same { 0..bytes } else { at..at + length(*size) };
+            at = part.end;
+            child.write_all(&data[part]).unwrap();
+        }
+    }
+
+    /// Sends the data of this process and those below up.
+    fn gather(&mut self, bytes: usize) {
+        let mut data = vec![7; (self.sizes.iter().sum::<usize>() + 1) * bytes];
+        let mut at = bytes;
+        for (child, size) in self.down.iter_mut().zip(&self.sizes) {
+            child.read_exact(&mut data[at..at + size * bytes]).unwrap();
+            at += size * bytes;
+        }
+        if let Some(up) = &mut self.up {
+            up.write_all(&data).unwrap();
+        }
+    }
+
+    /// Sends the sums of the numbers of this process and those below up.
+    fn reduce(&mut self, bytes: usize) {
+        let (mut sums, mut data) = (vec![1_u8; bytes], vec![0; bytes]);
+        for child in &mut self.down {
+            child.read_exact(&mut data).unwrap();
+            for (sum, more) in sums.chunks_exact_mut(8).zip(data.chunks_exact(8)) {
+                let number = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap());
+                let total = number(sum).wrapping_add(number(more));
+                sum.copy_from_slice(&total.to_ne_bytes());
+            }
+        }
+        if let Some(up) = &mut self.up {
+            up.write_all(&sums).unwrap();
+        }
+    }
+
+    fn barrier(&mut self) {
+        let mut token = [0];
+        self.down.iter_mut().for_each(|child| child.read_exact(&mut token).unwrap());
+        if let Some(up) = &mut self.up {
+            up.write_all(&token).unwrap();
+            up.read_exact(&mut token).unwrap();
+        }
+        self.down.iter_mut().for_each(|child| child.write_all(&token).unwrap());
+    }
+
+    /// A message to the last process and back.
+    fn ping(&mut self, bytes: usize) {
+        let mut data = vec![7; bytes];
+        if !self.is_last && self.next.is_none() {
+            return;
+        }
+        if let Some(up) = &mut self.up {
+            up.read_exact(&mut data).unwrap();
+        }
+        if let Some(next) = self.next {
+            self.down[next].write_all(&data).unwrap();
+            self.down[next].read_exact(&mut data).unwrap();
+        }
+        if let Some(up) = &mut self.up {
+            up.write_all(&data).unwrap();
+        }
     }
 }
 

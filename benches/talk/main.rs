@@ -5,6 +5,8 @@
 //! (default 5) with the minimum and the maximum. libi and the baseline alternate. The parts, all of
 //! them by default:
 //!
+//! - `sockets`: every call with a root, barrier and messages, one after the other, beside plain
+//!   blocking sockets in the same tree, over which a broadcast only goes down and a gather only up;
 //! - `broadcast`: 1 GiB (or `LIBI_BENCH_BYTES`) to 16 hosts with 4 members, over direct links,
 //!   authenticated and encrypted, compared with a relay that reads and writes to its children;
 //! - `barrier`: over 64, 256 and 1,024 members, compared with one token that goes up and down, with
@@ -53,7 +55,8 @@ fn main() {
         return attempt(&words[1..]);
     }
     let rounds = words.get(1).map_or(5, |rounds| rounds.parse().unwrap());
-    let parts: [Part; 6] = [
+    let parts: [Part; 7] = [
+        ("sockets", sockets),
         ("broadcast", broadcast),
         ("barrier", barrier),
         ("small", small),
@@ -83,6 +86,77 @@ fn attempt(words: &[String]) {
     times.sort();
     let least = times[0];
     row(&words[3..].join(" "), &mut times, least);
+}
+
+/// Hosts, and members of each.
+const SHAPES: [(u32, u32); 8] = [(1, 2), (2, 1), (1, 16), (4, 4), (16, 1), (1, 64), (16, 4), (64, 1)];
+
+fn sockets(rounds: usize) {
+    let calls = ["barrier", "broadcast", "scatter", "gather", "reduce", "ping"];
+    let chosen = std::env::var("LIBI_BENCH_SHAPES").ok();
+    for (name, via, wire) in [
+        ("local sockets", Path::Local, Wire::Pair),
+        ("direct links, authenticated", Path::Direct(LinkSecurity::Authenticated), Wire::Tcp),
+        ("direct links, encrypted", Path::Direct(LinkSecurity::Encrypted), Wire::Tcp),
+    ] {
+        println!("\ncalls beside plain sockets in the same tree: {name}; µs a call: libi, sockets, ratio");
+        print!("{:<16}", "hosts × members");
+        calls.iter().for_each(|call| print!(" {call:>22}"));
+        println!(" {:>22}", "front end and back");
+        for (hosts, each) in SHAPES {
+            let shape = format!("{hosts}x{each}");
+            if chosen.as_ref().is_some_and(|chosen| !chosen.split(',').any(|one| one == shape)) {
+                continue;
+            }
+            let session = Bench::launch(hosts, each, &via);
+            let parents = session.parents();
+            for bytes in [64, 64 << 10, 1 << 20] {
+                print!("{:<16}", format!("{hosts} × {each}, {}", human(bytes)));
+                for call in calls {
+                    beside_sockets(&session, &parents, wire, call, bytes, rounds);
+                }
+                let front = || session.front(bytes, times(2, bytes));
+                let bare = || bare::call(&[None, Some(0)], wire, "ping", bytes, times(2, bytes));
+                cell(rounds, front, bare);
+                println!();
+            }
+        }
+    }
+}
+
+/// Prints what a call costs beside plain sockets.
+fn beside_sockets(
+    session: &Bench,
+    parents: &[Option<usize>],
+    wire: Wire,
+    call: &str,
+    bytes: usize,
+    rounds: usize,
+) {
+    let all = parents.len() * bytes;
+    if call == "barrier" && bytes > 64 || matches!(call, "gather" | "scatter") && all > 64 << 20 {
+        return print!(" {:>22}", "");
+    }
+    let moved = if matches!(call, "gather" | "scatter") { all } else { bytes };
+    let times = times(parents.len(), moved);
+    let ours = || session.run(&format!("row {bytes} {times} {call}"))[0];
+    cell(rounds, ours, || bare::call(parents, wire, call, bytes, times));
+}
+
+/// How often a call is made that moves so many bytes over each link.
+fn times(processes: usize, bytes: usize) -> usize {
+    (40_000 / processes).min((256 << 20) / (bytes * processes.isqrt())).clamp(3, 2_000)
+}
+
+fn cell(rounds: usize, ours: impl Fn() -> Duration, bare: impl Fn() -> Duration) {
+    let (mut one, mut other): (Vec<_>, Vec<_>) = (0..rounds).map(|_| (ours(), bare())).unzip();
+    let (one, other) = (median(&mut one), median(&mut other));
+    let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    print!(" {:>22}", format!("{:.0} {:.0} {:.2}", micros(one), micros(other), ratio(one, other)));
+}
+
+fn human(bytes: usize) -> String {
+    if bytes < 1 << 10 { format!("{bytes} B") } else { format!("{} KiB", bytes >> 10) }
 }
 
 fn broadcast(rounds: usize) {

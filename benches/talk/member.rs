@@ -20,6 +20,8 @@ pub(crate) fn work() {
             "chain" => vec![chain(&member, length, times)],
             "flight" => vec![flight(&member, length, times)],
             "memory" => memory(&member, length),
+            "row" => vec![in_a_row(&member, words[3], length, times)],
+            "echo" => echo(&member, times),
             call => (0..times).map(|_| once(&member, call, length)).collect(),
         };
         if member.is_master() {
@@ -74,6 +76,49 @@ fn once(member: &Member, call: &str, length: usize) -> u128 {
         member.barrier().wait(TIMEOUT).unwrap();
     }
     began.elapsed().as_nanos()
+}
+
+/// Calls one after the other, and a barrier at the end. Returns what one takes on average.
+fn in_a_row(member: &Member, call: &str, length: usize, times: usize) -> u128 {
+    let (mine, size) = (member.is_master(), member.size() as usize);
+    let data = Bytes::from(vec![7; length]);
+    let numbers = vec![1_u64; length / 8];
+    member.barrier().wait(TIMEOUT).unwrap();
+    let began = Instant::now();
+    for _ in 0..times {
+        let data = data.clone();
+        let done = match call {
+            "broadcast" => member.broadcast(ROOT, mine.then_some(data)).wait(TIMEOUT).map(drop),
+            "scatter" => {
+                let parts = mine.then(|| vec![data; size]);
+                member.scatter(ROOT, parts).wait(TIMEOUT).map(drop)
+            }
+            "gather" => member.gather(ROOT, data).wait(TIMEOUT).map(drop),
+            "reduce" => member.reduce(ROOT, &numbers, Op::Sum).wait(TIMEOUT).map(drop),
+            "barrier" => member.barrier().wait(TIMEOUT),
+            "ping" => {
+                ping(member, 0, data);
+                Ok(())
+            }
+            other => panic!("no call {other}"),
+        };
+        done.unwrap();
+    }
+    if call != "barrier" {
+        member.barrier().wait(TIMEOUT).unwrap();
+    }
+    began.elapsed().as_nanos() / times as u128
+}
+
+/// The master sends back what the front end sends.
+fn echo(member: &Member, times: usize) -> Vec<u128> {
+    for _ in 0..times {
+        if member.is_master() {
+            let message = member.recv().wait(TIMEOUT).unwrap();
+            member.send(message).wait(TIMEOUT).unwrap();
+        }
+    }
+    Vec::new()
 }
 
 /// A message from the master to the last member and back.

@@ -76,6 +76,20 @@ impl Bench {
         String::from_utf8(answer.into()).unwrap().split_whitespace().map(str::to_owned).collect()
     }
 
+    /// How long a message to the master and back takes, on average.
+    pub(crate) fn front(&self, bytes: usize, times: usize) -> Duration {
+        let message = "x".repeat(bytes);
+        self.session.broadcast(format!("echo {bytes} {times}")).wait(TIMEOUT).unwrap();
+        let began = std::time::Instant::now();
+        for _ in 0..times {
+            self.session.send(message.clone()).wait(TIMEOUT).unwrap();
+            self.session.recv().wait(TIMEOUT).unwrap();
+        }
+        let took = began.elapsed() / times as u32;
+        self.session.recv().wait(TIMEOUT).unwrap();
+        took
+    }
+
     /// The same for commands that return the duration of each repetition.
     pub(crate) fn run(&self, command: &str) -> Vec<Duration> {
         let nanos = |word: &String| Duration::from_nanos(word.parse().unwrap());

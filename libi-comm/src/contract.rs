@@ -25,11 +25,14 @@ pub struct Completion {
     pub strict: bool,
     /// The number of calls that a process may be ahead of a neighbor in the tree, at least 2.
     pub lead: u64,
+    /// The number of bytes that a process may have sent to a neighbor in calls that are not over there,
+    /// before it begins another one.
+    pub lead_bytes: u64,
 }
 
 impl Default for Completion {
     fn default() -> Self {
-        Self { strict: false, lead: 128 }
+        Self { strict: false, lead: 128, lead_bytes: 4 << 20 }
     }
 }
 

@@ -21,7 +21,7 @@ use super::GroupView;
 use super::arguments::Contribution;
 use super::combining::{CallIo, Combining};
 use super::context::CallContext;
-use super::flow_control::{EAGER, FlowControl};
+use super::flow_control::{EAGER, EAGER_OF_ROOT, FlowControl};
 use super::messages::Arrived;
 use super::operation::{Operation, Receivers, Senders, Transport};
 use super::received::{ReceivedItems, RegionAssembly};
@@ -111,6 +111,7 @@ impl CallState {
             (None, Some(me)) if is_items => traffic::own_items(&operation, called.root == Some(me), members),
             _ => 0,
         };
+        let eager = if operation.senders == Senders::Root { EAGER_OF_ROOT } else { EAGER };
         let mut state = Self {
             by,
             operation,
@@ -119,7 +120,7 @@ impl CallState {
             stage: if agrees { Stage::Open(pending_branches) } else { Stage::Done },
             holds_value: false,
             probed: false,
-            flow: FlowControl::new(is_items && operation.senders == Senders::All),
+            flow: FlowControl::new(is_items && operation.senders == Senders::All, eager),
             received: ReceivedItems::new(awaited),
             combining,
             region: None,
@@ -289,6 +290,7 @@ impl CallState {
     /// Shared memory with all data of the call has arrived.
     pub(crate) fn take_region(&mut self, link: LinkId, from: Rank, bytes: Bytes) -> Result<(), CommError> {
         self.flow.item_ended(link, 1);
+        self.flow.received_region(bytes.len() as u64);
         self.received.take(from.0, 1, bytes)
     }
 

@@ -334,7 +334,7 @@ impl Collective {
             }
         }
         let Some(state) = self.open.get_mut(&nth) else { return };
-        state.send_ready(nth, &self.progress, ctx.out);
+        state.send_ready(nth, &mut self.progress, ctx.out);
         if self.progress.may_complete(nth)
             && let Some(outcome) = state.result(|link| self.progress.may_send(nth, link), ctx.view)
         {
@@ -343,7 +343,7 @@ impl Collective {
         if self.open.get(&nth).is_some_and(CallState::is_over)
             && let Some(state) = self.open.remove(&nth)
         {
-            self.over(nth, Some(state.by), ctx);
+            self.over(nth, Some(state.by), state.flow.arrived(), ctx);
             // What still arrives is for lost members, and is dropped. Its senders would wait for credit
             // forever.
             for link in state.flow.unfinished() {
@@ -353,8 +353,8 @@ impl Collective {
     }
 
     /// A call is over in this process, with this signature, or aborted.
-    fn over(&mut self, nth: u64, by: Option<(Rank, CallSignature)>, ctx: &mut CallContext<'_>) {
-        let freed = self.progress.over(nth, by);
+    fn over(&mut self, nth: u64, by: Option<(Rank, CallSignature)>, arrived: u64, ctx: &mut CallContext<'_>) {
+        let freed = self.progress.over(nth, by, arrived);
         if self.freed.is_empty() {
             self.freed = freed;
         } else {

@@ -1,8 +1,8 @@
 //! Flow control of one collective call: which pieces wait for which link, and how many bytes may be
 //! sent.
 //!
-//! Every call has a channel per link and direction. A sender may send [`EAGER`] bytes, and after
-//! that as many as it is granted. A receiver grants what it has forwarded or consumed, up to the
+//! Every call has a channel per link and direction. A sender may send [`EAGER`] bytes, or, in a call
+//! with one sender, [`EAGER_OF_ROOT`], and after that as many as it is granted. A receiver grants what it has forwarded or consumed, up to the
 //! size of its window. A process therefore never holds more of the data that it forwards than its
 //! windows, and a call that is slow at one member does not delay other calls.
 //!
@@ -28,6 +28,8 @@ use crate::piece::{MAX_HEAD, Piece};
 
 /// How many bytes may be sent before anything is granted.
 pub(crate) const EAGER: u64 = 8 << 10;
+/// The same in a call with one sender, whose data arrive over one link.
+pub(crate) const EAGER_OF_ROOT: u64 = 72 << 10;
 /// How many bytes of one call a process holds at most for forwarding, over all links.
 const WINDOW_POOL: u64 = 2 << 20;
 /// The payload of a full frame.
@@ -125,6 +127,9 @@ pub(crate) struct FlowControl {
     shared_pieces: Slab<SharedPiece>,
     /// Whether data wait for more data to fill a frame.
     batches: bool,
+    /// How many bytes may be sent over a link before anything is granted.
+    eager: u64,
+    arrived: u64,
 }
 
 fn cost(piece: &Piece) -> u64 {
@@ -132,20 +137,25 @@ fn cost(piece: &Piece) -> u64 {
 }
 
 impl FlowControl {
-    pub(crate) fn new(batches: bool) -> Self {
-        Self { batches, ..Self::default() }
+    pub(crate) fn new(batches: bool, eager: u64) -> Self {
+        Self { batches, eager, ..Self::default() }
     }
 
     /// Opens the channels of a link for these amounts of data.
     pub(crate) fn open(&mut self, link: LinkId, outgoing: u64, incoming: u64) {
         if outgoing > 0 {
-            let channel =
-                Outgoing { queue: VecDeque::new(), cost: 0, remaining: outgoing, sent: 0, allowed: EAGER };
+            let channel = Outgoing {
+                queue: VecDeque::new(),
+                cost: 0,
+                remaining: outgoing,
+                sent: 0,
+                allowed: self.eager,
+            };
             self.out.insert(link, channel);
         }
         if incoming > 0 {
             let channel =
-                Incoming { remaining: incoming, all: incoming, granted: EAGER, ..Incoming::default() };
+                Incoming { remaining: incoming, all: incoming, granted: self.eager, ..Incoming::default() };
             self.into.insert(link, channel);
         }
     }
@@ -187,6 +197,7 @@ impl FlowControl {
 
     /// A piece has arrived over a link.
     pub(crate) fn received(&mut self, link: LinkId, piece: &Piece) {
+        self.arrived += cost(piece);
         if let Some(channel) = self.into.get_mut(&link) {
             channel.received += cost(piece);
         }
@@ -225,7 +236,7 @@ impl FlowControl {
         let mut grants = Vec::new();
         for (&link, channel) in wanting {
             let own = (u128::from(WINDOW_POOL / 2) * u128::from(channel.all) / u128::from(all)) as u64;
-            let window = (equal + own).max(EAGER);
+            let window = (equal + own).max(self.eager);
             let limit = channel.consumed + window;
             if limit >= channel.granted + window / 2 {
                 channel.granted = limit;
@@ -234,6 +245,16 @@ impl FlowControl {
             }
         }
         grants
+    }
+
+    /// How many bytes have arrived, over all links.
+    pub(crate) const fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// Shared memory of this length has arrived.
+    pub(crate) const fn received_region(&mut self, length: u64) {
+        self.arrived += length;
     }
 
     /// No pieces are sent over this link.

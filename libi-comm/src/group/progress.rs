@@ -3,14 +3,15 @@
 //!
 //! A process that completes calls locally is not held up by a neighbor that is slow to make them. So
 //! that frames do not accumulate there without limit, a process sends frames of a call over a link
-//! only when all but the last [`lead`](Completion::lead) calls before it are over at the other end.
-//! Each process reports to its neighbors whenever half of that number are over.
+//! only when all but the last [`lead`](Completion::lead) calls before it are over at the other end,
+//! and no more than [`lead_bytes`](Completion::lead_bytes) were sent for calls that are not. Each process reports to its
+//! neighbors whenever half of that number of calls are over, or one with much data.
 //!
 //! In the same way, a member completes a call only when all but the last `lead` calls before it are
 //! over in its own process, which forwards for others.
 //!
-//! The lowest number that is not over everywhere can always be sent, so the limit delays no call
-//! that others wait for.
+//! The lowest number that is not over everywhere can always be sent: few bytes are sent in calls that
+//! are over and not reported. So the limits delay no call that others wait for.
 //!
 //! A frame of call `n` that arrives over a link shows that `n` was not over at its sender. The
 //! signature of a call is therefore kept until the call is over at all neighbors: a frame whose
@@ -24,25 +25,41 @@ use libi_core::ids::{LinkId, Rank};
 use crate::contract::Completion;
 use crate::message::CallSignature;
 
+/// What is known of a neighbor.
+#[derive(Debug, Default)]
+struct Neighbor {
+    /// All calls before this number are over there.
+    over: u64,
+    /// How many bytes were sent to it in other calls, and the sum.
+    sent: BTreeMap<u64, u64>,
+    sum: u64,
+}
+
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     lead: u64,
+    lead_bytes: u64,
     /// All calls before this number are over, and those in `others`.
     before: u64,
     others: BTreeSet<u64>,
-    /// For each neighbor with which calls are exchanged: the number before which all are over there.
-    neighbors: BTreeMap<LinkId, u64>,
+    /// The neighbors with which calls are exchanged.
+    neighbors: BTreeMap<LinkId, Neighbor>,
     /// The last number that was reported to neighbors.
     reported: u64,
+    /// Calls with much data that are over and not reported.
+    owed: BTreeSet<u64>,
     /// A member that made a call which is over, and what it called.
     signatures: BTreeMap<u64, (Rank, CallSignature)>,
 }
 
 impl Progress {
     pub(crate) fn new(completion: Completion, links: impl Iterator<Item = LinkId>) -> Self {
-        let neighbors = links.map(|link| (link, 0)).collect();
-        Self { lead: completion.lead.max(2), neighbors, ..Self::default() }
+        let neighbors = links.map(|link| (link, Neighbor::default())).collect();
+        let Completion { lead, lead_bytes, .. } = completion;
+        // Headers are counted here and not in what arrives.
+        let (lead, lead_bytes) = (lead.max(2), lead_bytes.max(64 * lead));
+        Self { lead, lead_bytes, neighbors, ..Self::default() }
     }
 
     /// Whether a call is over in this process.
@@ -52,7 +69,19 @@ impl Progress {
 
     /// Whether frames of a call may be sent over a link.
     pub(crate) fn may_send(&self, nth: u64, link: LinkId) -> bool {
-        self.neighbors.get(&link).is_none_or(|over| nth < over.saturating_add(self.lead))
+        self.neighbors.get(&link).is_none_or(|neighbor| {
+            // Calls before one that has begun may not wait for it.
+            let is_last = neighbor.sent.last_key_value().is_none_or(|(last, _)| *last < nth);
+            nth < neighbor.over.saturating_add(self.lead) && !(is_last && neighbor.sum > self.lead_bytes)
+        })
+    }
+
+    /// So many bytes of a call have been sent over a link.
+    pub(crate) fn sent(&mut self, nth: u64, link: LinkId, bytes: u64) {
+        if let Some(neighbor) = self.neighbors.get_mut(&link).filter(|neighbor| neighbor.over <= nth) {
+            *neighbor.sent.entry(nth).or_default() += bytes;
+            neighbor.sum += bytes;
+        }
     }
 
     /// Whether this member may complete a call.
@@ -60,9 +89,12 @@ impl Progress {
         nth < self.before + self.lead
     }
 
-    /// A call is over in this process, with this signature, or aborted, without one. Returns the
-    /// calls that this member may complete from now on.
-    pub(crate) fn over(&mut self, nth: u64, by: Option<(Rank, CallSignature)>) -> Range<u64> {
+    /// A call is over in this process, in which so many bytes have arrived; with this signature, or
+    /// aborted, without one. Returns the calls that this member may complete from now on.
+    pub(crate) fn over(&mut self, nth: u64, by: Option<(Rank, CallSignature)>, arrived: u64) -> Range<u64> {
+        if arrived > self.much() || by.is_none() {
+            self.owed.insert(nth);
+        }
         let first = self.before + self.lead;
         if nth >= self.before {
             self.others.insert(nth);
@@ -71,7 +103,7 @@ impl Progress {
             self.before += 1;
         }
         match by {
-            Some(by) if self.neighbors.values().any(|over| *over <= nth) => {
+            Some(by) if self.neighbors.values().any(|neighbor| neighbor.over <= nth) => {
                 self.signatures.insert(nth, by);
             }
             Some(_) => {}
@@ -80,20 +112,33 @@ impl Progress {
         first..self.before + self.lead
     }
 
+    /// A call with more bytes is reported when it is over, so that calls which are not reported have
+    /// a quarter of the bytes at most that may be sent in advance.
+    const fn much(&self) -> u64 {
+        self.lead_bytes / (2 * self.lead)
+    }
+
     /// The number to report to the neighbors, if it is time.
     pub(crate) fn report(&mut self) -> Option<u64> {
-        let is_due = self.before >= self.reported + self.lead / 2;
+        let much = self.owed.first().is_some_and(|nth| *nth < self.before);
+        let is_due = much || self.before >= self.reported + self.lead / 2;
         is_due.then(|| {
             self.reported = self.before;
+            self.owed = self.owed.split_off(&self.before);
             self.before
         })
     }
 
     /// A neighbor has reported. Returns the calls whose frames may be sent to it from now on.
     pub(crate) fn on_report(&mut self, link: LinkId, before: u64) -> Range<u64> {
-        let Some(over) = self.neighbors.get_mut(&link).filter(|over| **over < before) else { return 0..0 };
-        let freed = over.saturating_add(self.lead)..before.saturating_add(self.lead);
-        *over = before;
+        let Some(neighbor) = self.neighbors.get_mut(&link).filter(|neighbor| neighbor.over < before) else {
+            return 0..0;
+        };
+        // Calls that were held up by the number of bytes may have any number.
+        let freed = neighbor.over..before.saturating_add(self.lead);
+        neighbor.over = before;
+        neighbor.sent = neighbor.sent.split_off(&before);
+        neighbor.sum = neighbor.sent.values().sum();
         self.forget_signatures();
         freed
     }
@@ -110,7 +155,7 @@ impl Progress {
     }
 
     fn forget_signatures(&mut self) {
-        let needed = self.neighbors.values().copied().min().unwrap_or(u64::MAX);
+        let needed = self.neighbors.values().map(|neighbor| neighbor.over).min().unwrap_or(u64::MAX);
         self.signatures = self.signatures.split_off(&needed);
     }
 }
@@ -123,8 +168,10 @@ mod tests {
     const BY: (Rank, CallSignature) =
         (Rank(1), CallSignature { kind: Kind::Barrier, root: None, length: Length::Unknown });
 
+    const BYTES: u64 = 1_000;
+
     fn progress() -> Progress {
-        let completion = Completion { strict: false, lead: 4 };
+        let completion = Completion { strict: false, lead: 4, lead_bytes: BYTES };
         Progress::new(completion, [LinkId(1), LinkId(2)].into_iter())
     }
 
@@ -132,7 +179,7 @@ mod tests {
     fn a_process_is_ahead_of_each_neighbor_by_the_lead_at_most() {
         let mut progress = progress();
         assert!(progress.may_send(3, LinkId(1)) && !progress.may_send(4, LinkId(1)));
-        assert_eq!(progress.on_report(LinkId(1), 2), 4..6);
+        assert_eq!(progress.on_report(LinkId(1), 2), 0..6);
         assert!(progress.on_report(LinkId(1), 1).is_empty(), "what is over stays over");
         assert!(progress.may_send(5, LinkId(1)) && !progress.may_send(4, LinkId(2)));
         progress.cut(LinkId(2));
@@ -142,7 +189,7 @@ mod tests {
     #[test]
     fn every_half_of_the_lead_is_reported_once_all_calls_before_are_over() {
         let mut progress = progress();
-        let mut over = |nth| (progress.over(nth, Some(BY)), progress.report());
+        let mut over = |nth| (progress.over(nth, Some(BY), 0), progress.report());
         assert_eq!(over(1), (4..4, None), "call 0 is not over");
         assert_eq!(over(0), (4..6, Some(2)));
         assert_eq!(over(2), (6..7, None));
@@ -152,16 +199,36 @@ mod tests {
     }
 
     #[test]
+    fn a_call_with_much_data_is_reported_and_no_other_is_begun_until_then() {
+        let mut progress = progress();
+        progress.sent(1, LinkId(1), BYTES + 1);
+        assert!(progress.may_send(0, LinkId(1)) && progress.may_send(1, LinkId(1)), "it is not held up");
+        assert!(!progress.may_send(2, LinkId(1)) && progress.may_send(2, LinkId(2)));
+        assert_eq!(progress.on_report(LinkId(1), 2), 0..6);
+        assert!(progress.may_send(2, LinkId(1)));
+        progress.over(0, Some(BY), BYTES / 8 + 1);
+        assert_eq!(progress.report(), Some(1));
+        progress.over(1, Some(BY), BYTES / 8);
+        assert_eq!(progress.report(), None);
+        progress.over(2, None, 0);
+        assert_eq!(progress.report(), Some(3), "whatever was sent for an aborted call");
+        progress.over(4, Some(BY), BYTES);
+        assert_eq!(progress.report(), None, "a call before it is not over");
+        progress.over(3, Some(BY), 0);
+        assert_eq!(progress.report(), Some(5));
+    }
+
+    #[test]
     fn signatures_are_kept_until_the_call_is_over_at_all_neighbors() {
         let mut progress = progress();
         for nth in 0..4 {
-            let _ = progress.over(nth, Some(BY));
+            let _ = progress.over(nth, Some(BY), 0);
         }
         progress.on_report(LinkId(1), 4);
         assert_eq!(progress.signature(0), Some(BY));
         progress.on_report(LinkId(2), 2);
         assert_eq!([0, 1, 2].map(|nth| progress.signature(nth)), [None, None, Some(BY)]);
-        progress.over(3, None);
+        progress.over(3, None, 0);
         assert_eq!(progress.signature(3), None, "an aborted call has none");
     }
 }

@@ -198,7 +198,8 @@ impl Scenario {
 fn completion(seed: u64) -> Completion {
     let mut rng = Rng::new(seed).fork(11);
     let lead = [2, 3, 8, 128][rng.below(4) as usize];
-    Completion { strict: rng.chance(0.4), lead }
+    let (strict, lead_bytes) = (rng.chance(0.4), [1_000, 20_000, 4 << 20][rng.below(3) as usize]);
+    Completion { strict, lead, lead_bytes }
 }
 
 /// Whether agents lead the hosts; of no influence on what else is drawn.

@@ -79,7 +79,7 @@ impl Collective {
         self.late_messages.extend(begun.filter(|above| !above.is_empty()).map(|above| (nth, above)));
         let Break { origin, why } = broken.clone();
         ctx.send_to_all(&Message::Aborted { nth, origin, why }.frame(None), from);
-        self.over(nth, None, ctx);
+        self.over(nth, None, 0, ctx);
         self.advance_freed(ctx);
         true
     }

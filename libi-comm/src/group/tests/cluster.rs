@@ -230,8 +230,9 @@ pub(super) fn bytes(seed: usize, length: usize) -> Bytes {
 pub(super) fn each(check: impl Fn(usize, &mut Cluster)) {
     for (nth, shape) in SHAPES.into_iter().enumerate() {
         for size in [1, 2, 3, 7, 16, 33] {
-            for (strict, lead) in [(false, 128), (false, 2), (true, 128)] {
-                let completion = Completion { strict, lead };
+            for (strict, lead, lead_bytes) in [(false, 128, 4 << 20), (false, 2, 1_000), (true, 128, 4 << 20)]
+            {
+                let completion = Completion { strict, lead, lead_bytes };
                 let nth = nth as u64;
                 check(size, &mut Cluster::with_completion(completion, size, nth, shape, |_| false));
             }

@@ -47,7 +47,7 @@ fn a_member_completes_its_own_part_without_the_others() {
 #[test]
 fn a_root_is_ahead_of_a_member_that_does_not_call_by_a_limited_number_of_calls() {
     let (strict, lead) = (false, 8);
-    let completion = Completion { strict, lead };
+    let completion = Completion { strict, lead, ..Completion::default() };
     let mut cluster = Cluster::with_completion(completion, 3, 1, |rank| rank - 1, |_| false);
     let broadcast =
         |who: usize| Call::Broadcast { root: Rank(0), data: (who == 0).then(|| bytes(0, 9)), length: None };
