@@ -17,6 +17,7 @@
 //!   alltoall of 8 bytes at 256, and small broadcasts, one after the other and many at a time;
 //! - `memory`: gather of 1 MiB from 256 members: what each process needs in addition to its own
 //!   data;
+//! - `end`: from the order to end until all have ended, with and without direct links;
 //! - `scale`: every call against the number of members; `LIBI_BENCH_SVG=FILE` writes a picture.
 //!
 //! `try HOSTS EACH local|authenticated|encrypted CALL BYTES TIMES` measures one call in one
@@ -55,13 +56,14 @@ fn main() {
         return attempt(&words[1..]);
     }
     let rounds = words.get(1).map_or(5, |rounds| rounds.parse().unwrap());
-    let parts: [Part; 7] = [
+    let parts: [Part; 8] = [
         ("sockets", sockets),
         ("broadcast", broadcast),
         ("barrier", barrier),
         ("small", small),
         ("calls", calls),
         ("memory", memory),
+        ("end", end),
         ("scale", scale),
     ];
     for (name, run) in parts {
@@ -94,10 +96,12 @@ const SHAPES: [(u32, u32); 8] = [(1, 2), (2, 1), (1, 16), (4, 4), (16, 1), (1, 6
 fn sockets(rounds: usize) {
     let calls = ["barrier", "broadcast", "scatter", "gather", "reduce", "ping"];
     let chosen = std::env::var("LIBI_BENCH_SHAPES").ok();
-    for (name, via, wire) in [
-        ("local sockets", Path::Local, Wire::Pair),
-        ("direct links, authenticated", Path::Direct(LinkSecurity::Authenticated), Wire::Tcp),
-        ("direct links, encrypted", Path::Direct(LinkSecurity::Encrypted), Wire::Tcp),
+    let direct = |mode| Path::Direct(mode);
+    for (name, via, wire, engine) in [
+        ("local sockets", Path::Local, Wire::Pair, Engine::InProgram),
+        ("direct links, authenticated", direct(LinkSecurity::Authenticated), Wire::Tcp, Engine::InProgram),
+        ("direct links, encrypted", direct(LinkSecurity::Encrypted), Wire::Tcp, Engine::InProgram),
+        ("local sockets, an engine apart on each host", Path::Local, Wire::Pair, Engine::Apart),
     ] {
         println!("\ncalls beside plain sockets in the same tree: {name}; µs a call: libi, sockets, ratio");
         print!("{:<16}", "hosts × members");
@@ -108,7 +112,7 @@ fn sockets(rounds: usize) {
             if chosen.as_ref().is_some_and(|chosen| !chosen.split(',').any(|one| one == shape)) {
                 continue;
             }
-            let session = Bench::launch(hosts, each, &via);
+            let session = Bench::launch_with(hosts, each, &via, engine);
             let parents = session.parents();
             for bytes in [64, 64 << 10, 1 << 20] {
                 print!("{:<16}", format!("{hosts} × {each}, {}", human(bytes)));
@@ -296,6 +300,24 @@ fn memory(_rounds: usize) {
             grown[0] as f64 / 1024.0,
             *others as f64 / 1024.0 - 1.0
         );
+    }
+}
+
+fn end(rounds: usize) {
+    println!("\nfrom the order to end until all members have ended");
+    heading("local");
+    for (hosts, each) in [(2, 1), (16, 1), (16, 4)] {
+        let paths = [Path::Local, Path::Direct(LinkSecurity::Authenticated)];
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..2 * rounds {
+            for (path, times) in paths.iter().zip(&mut times) {
+                times.push(Bench::launch(hosts, each, path).end());
+            }
+        }
+        let base = median(&mut times[0]);
+        for (name, times) in ["local sockets", "direct links"].into_iter().zip(&mut times) {
+            row(&format!("{hosts} hosts with {each}, {name}"), times, base);
+        }
     }
 }
 

@@ -133,7 +133,7 @@ fn ping(member: &Member, tag: u32, data: Bytes) {
     }
 }
 
-/// Broadcasts, one after the other.
+/// Broadcasts, one after the other, until all members have the last one.
 fn chain(member: &Member, length: usize, times: usize) -> u128 {
     let data = Bytes::from(vec![7; length]);
     member.barrier().wait(TIMEOUT).unwrap();
@@ -141,10 +141,11 @@ fn chain(member: &Member, length: usize, times: usize) -> u128 {
     for _ in 0..times {
         member.broadcast(ROOT, member.is_master().then(|| data.clone())).wait(TIMEOUT).unwrap();
     }
+    member.barrier().wait(TIMEOUT).unwrap();
     began.elapsed().as_nanos()
 }
 
-/// Broadcasts, 32 at a time.
+/// The same, 32 at a time.
 fn flight(member: &Member, length: usize, times: usize) -> u128 {
     let data = Bytes::from(vec![7; length]);
     member.barrier().wait(TIMEOUT).unwrap();
@@ -157,6 +158,7 @@ fn flight(member: &Member, length: usize, times: usize) -> u128 {
         }
     }
     pending.into_iter().for_each(|one| drop(one.wait(TIMEOUT).unwrap()));
+    member.barrier().wait(TIMEOUT).unwrap();
     began.elapsed().as_nanos()
 }
 

@@ -26,6 +26,7 @@ pub(crate) struct Bench {
     hosts: u32,
     each: u32,
     lab: Option<PathBuf>,
+    has_ended: bool,
     _front_end: FrontEnd,
 }
 
@@ -52,7 +53,7 @@ impl Bench {
         }
         let front_end = FrontEnd::new().unwrap();
         let session = front_end.launch(&distribution, &options).unwrap_or_else(|error| panic!("{error}"));
-        Self { session, hosts, each, lab, _front_end: front_end }
+        Self { session, hosts, each, lab, has_ended: false, _front_end: front_end }
     }
 
     /// The parent of each rank in the tree of processes, if the first member of each host leads it;
@@ -97,10 +98,23 @@ impl Bench {
     }
 }
 
-impl Drop for Bench {
-    fn drop(&mut self) {
+impl Bench {
+    /// Ends the session. Returns how long it took.
+    pub(crate) fn end(mut self) -> Duration {
+        let began = std::time::Instant::now();
         self.session.broadcast("end").wait(TIMEOUT).unwrap();
         self.session.wait_done(TIMEOUT).unwrap();
+        self.has_ended = true;
+        began.elapsed()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.session.broadcast("end").wait(TIMEOUT).unwrap();
+            self.session.wait_done(TIMEOUT).unwrap();
+        }
         if let Some(lab) = &self.lab {
             // SAFETY: as above.
             unsafe { std::env::remove_var("LIBI_TEST_SHELL") };

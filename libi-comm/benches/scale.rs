@@ -237,7 +237,7 @@ impl World for Cluster {
                 assert!(result.is_ok(), "{result:?}");
                 self.go_on(from, agenda);
             }
-            Effect::WakeAt(_) => {}
+            Effect::WakeAt(_) | Effect::Confirmed(_) => {}
             Effect::SendRegion(..) | Effect::Lost(_) => panic!("{effect:?}"),
         }
     }

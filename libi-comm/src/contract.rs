@@ -260,6 +260,9 @@ pub enum Event {
     Cancel(CallId),
     /// The time of the last [`Effect::WakeAt`] has come.
     Woken,
+    /// Ask the parent to confirm everything that was sent to it. The answer is
+    /// [`Effect::Confirmed`] with this number; there is none before the session is up.
+    Confirm(u64),
 }
 
 /// What the driver has to do for a group.
@@ -275,4 +278,6 @@ pub enum Effect {
     Lost(Ranks),
     /// Pass in [`Event::Woken`] at this time. It replaces an earlier time.
     WakeAt(Instant),
+    /// The parent has received everything that was sent before the request of this number.
+    Confirmed(u64),
 }

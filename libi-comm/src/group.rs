@@ -217,7 +217,13 @@ impl Group {
                 self.open.insert(id);
                 self.early_events.push(Event::Call(id, call));
             }
+            Event::Confirm(_) if !self.is_up => {}
             event if !self.is_up => self.early_events.push(event),
+            Event::Confirm(number) => {
+                if self.view.topology.has_parent {
+                    out.push(Effect::Send(LinkId::PARENT, Message::Confirm { number }.frame(None)));
+                }
+            }
             Event::Frame(link, frame) => self.on_frame(link, &frame, now, out),
             Event::Region(link, bytes) => self.regions.entry(link).or_default().push_back(bytes),
             Event::Cut(link) => self.cut(link, now, out),
@@ -306,6 +312,10 @@ impl Group {
             Message::Grant { nth, limit } => {
                 collective.on_grant(link, nth, limit, &mut CallContext { now, view, kvs, memory, out });
             }
+            Message::Confirm { number } => {
+                out.push(Effect::Send(link, Message::Confirmed { number }.frame(None)));
+            }
+            Message::Confirmed { number } => out.push(Effect::Confirmed(number)),
             Message::Over { before } => {
                 collective.on_report(link, before, &mut CallContext { now, view, kvs, memory, out });
             }

@@ -32,6 +32,10 @@ pub(crate) enum Message {
     Over { before: u64 },
     /// These ranks are lost. They took part in all collective calls before number `before`.
     Lost { ranks: Ranks, before: u64 },
+    /// The receiver is to confirm everything that was sent before.
+    Confirm { number: u64 },
+    /// The answer.
+    Confirmed { number: u64 },
     /// A point-to-point message.
     P2p(p2p::Envelope),
     /// A message of the key-value store.

@@ -52,7 +52,7 @@ impl Wires {
                     assert!(result.is_ok(), "{result:?}");
                     self.open -= 1;
                 }
-                Effect::WakeAt(_) => {}
+                Effect::WakeAt(_) | Effect::Confirmed(_) => {}
                 Effect::SendRegion(..) | Effect::Lost(_) => panic!("{effect:?}"),
             }
         }

@@ -92,7 +92,7 @@ impl Member {
                         self.open.remove(&step);
                     }
                 }
-                Effect::WakeAt(_) => {}
+                Effect::WakeAt(_) | Effect::Confirmed(_) => {}
                 Effect::Lost(ranks) => panic!("{ranks} lost"),
             }
         }

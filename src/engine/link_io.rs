@@ -34,6 +34,16 @@ pub(super) struct PrintPipe {
     pub(super) lines: LineBuffer,
 }
 
+/// Whether the other end has confirmed that it has received everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Confirmation {
+    /// It was not asked since something was sent.
+    #[default]
+    Unasked,
+    Asked(u64),
+    Given,
+}
+
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct LinkIo {
@@ -64,6 +74,7 @@ pub(super) struct LinkIo {
     /// Frames of the communication half, and shared memory sent with them, that wait until the program
     /// at the other end joins.
     held: Option<Vec<(Frame, Option<SealedRegion>)>>,
+    confirmation: Confirmation,
     /// Nothing is received or sent any more.
     pub(super) closed: bool,
     /// The process has been released.
@@ -77,6 +88,7 @@ impl LinkIo {
     /// Queues a message.
     pub(super) fn queue(&mut self, message: &[u8]) {
         if !self.closed && !self.has_exited() {
+            self.confirmation = Confirmation::Unasked;
             self.active_queue().queue(message);
         }
     }
@@ -94,6 +106,7 @@ impl LinkIo {
         if self.closed || self.has_exited() {
             return;
         }
+        self.confirmation = Confirmation::Unasked;
         match &mut self.held {
             Some(held) => held.push((frame, lent)),
             None => self.active_queue().queue_frame(frame.0, lent),
@@ -103,6 +116,7 @@ impl LinkIo {
     /// Queues a frame that may wait behind all messages.
     pub(super) fn queue_bulk(&mut self, header: Header, payload: Bytes) {
         if !self.closed && !self.has_exited() {
+            self.confirmation = Confirmation::Unasked;
             self.active_queue().queue_bulk(header, payload);
         }
     }
@@ -146,9 +160,28 @@ impl LinkIo {
         }
     }
 
-    /// Whether bytes sent on the direct connection are unacknowledged.
+    /// Whether bytes sent on the direct connection may not have arrived: the other end has not
+    /// confirmed them, and the other system has not acknowledged them.
     pub(super) fn has_unacknowledged(&self) -> bool {
-        self.direct.as_ref().is_some_and(|direct| !direct.inner.is_acknowledged())
+        self.confirmation != Confirmation::Given
+            && self.direct.as_ref().is_some_and(|direct| !direct.inner.is_acknowledged())
+    }
+
+    /// Whether a confirmation would tell something, and was not asked for.
+    pub(super) fn may_ask_for_confirmation(&self) -> bool {
+        self.confirmation == Confirmation::Unasked && !self.has_unsent() && self.has_unacknowledged()
+    }
+
+    /// The other end was asked, by the frame queued last.
+    pub(super) fn asked_for_confirmation(&mut self, number: u64) {
+        self.confirmation = Confirmation::Asked(number);
+    }
+
+    /// The other end has confirmed what was sent before the request of this number.
+    pub(super) fn confirmed(&mut self, number: u64) {
+        if self.confirmation == Confirmation::Asked(number) {
+            self.confirmation = Confirmation::Given;
+        }
     }
 
     pub(super) fn has_unsent(&self) -> bool {

@@ -211,6 +211,11 @@ impl Engine {
         self.with(id, sink, |session_io, turn| session_io.cancel(number, turn));
     }
 
+    /// Has a node ask its parent to confirm what was sent to it.
+    pub(crate) fn request_confirmation(&mut self, id: NodeId, sink: &mut dyn EngineSink) {
+        self.with(id, sink, SessionIo::request_confirmation);
+    }
+
     pub(crate) fn session_io(&self, id: NodeId) -> Option<&SessionIo> {
         self.sessions.get(&id)
     }

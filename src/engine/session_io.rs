@@ -62,6 +62,8 @@ pub(crate) struct SessionIo {
     expected: Option<(Instant, usize)>,
     wake_at: Option<Instant>,
     wake_group_at: Option<Instant>,
+    /// How often the parent was asked to confirm what was sent to it.
+    confirmations: u64,
     /// When an incomplete line is passed on without its end.
     line_deadlines: BTreeSet<(Instant, LinkId, usize)>,
     /// When a remote shell is killed whose program has ended.
@@ -110,6 +112,7 @@ impl SessionIo {
             expected: None,
             wake_at: None,
             wake_group_at: None,
+            confirmations: 0,
             line_deadlines: BTreeSet::new(),
             shell_deadlines: BTreeSet::new(),
             paused_pipes: Vec::new(),

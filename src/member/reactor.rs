@@ -113,6 +113,9 @@ impl Reactor for MemberReactor {
         let most = [most, self.own_timeout()].into_iter().flatten().min();
         self.engine.turn(most, &mut self.sink)?;
         self.follow_up();
+        if self.sink.shared.lock().state.flush_waiters > 0 {
+            self.engine.request_confirmation(self.id, &mut self.sink);
+        }
         self.note(0);
         self.deliver_signals();
         Ok(())

@@ -319,6 +319,7 @@ impl World for Cluster {
                 let ending = self.checked(from, call, result);
                 self.finish(from, call, ending, agenda);
             }
+            Effect::Confirmed(_) => {}
             Effect::WakeAt(at) => agenda.plan(at, Happening::Wakes(from)),
             Effect::Lost(ranks) => {
                 let who = &self.members[from.0 as usize].process;

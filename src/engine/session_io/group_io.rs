@@ -7,6 +7,7 @@ use libi_core::topology::Topology;
 
 use super::SessionIo;
 use crate::engine::Turn;
+use crate::engine::link_io::LinkIo;
 use crate::engine::memory::borrow;
 
 impl SessionIo {
@@ -67,6 +68,20 @@ impl SessionIo {
         !loans.is_empty()
     }
 
+    /// Asks the parent to confirm what was sent to it, if that is not known, and was not asked since
+    /// something was sent. A parent that does not drive its engine answers late; then the system knows
+    /// first.
+    pub(in crate::engine) fn request_confirmation(&mut self, turn: &mut Turn<'_>) {
+        let parent = self.links.get(&LinkId::PARENT);
+        if parent.is_some_and(LinkIo::may_ask_for_confirmation) {
+            self.confirmations += 1;
+            self.tell_group(Event::Confirm(self.confirmations), turn);
+            if let Some(link_io) = self.links.get_mut(&LinkId::PARENT) {
+                link_io.asked_for_confirmation(self.confirmations);
+            }
+        }
+    }
+
     /// Wakes the group if it is time.
     pub(super) fn wake_group(&mut self, turn: &mut Turn<'_>) {
         if self.wake_group_at.take_if(|at| *at <= turn.now).is_some() {
@@ -102,6 +117,11 @@ impl SessionIo {
                 }
                 Effect::Finish(call, result) => turn.sink.finished(turn.id, call, result),
                 Effect::Lost(ranks) => turn.sink.lost(turn.id, ranks),
+                Effect::Confirmed(number) => {
+                    if let Some(link_io) = self.links.get_mut(&LinkId::PARENT) {
+                        link_io.confirmed(number);
+                    }
+                }
                 Effect::WakeAt(at) => self.wake_group_at = Some(at),
             }
         }

@@ -43,6 +43,8 @@ pub(super) struct Cluster {
     pub(super) frames: BTreeMap<(usize, usize), usize>,
     calls: u64,
     pub(super) lent: usize,
+    /// Which members were told that their parent has everything.
+    pub(super) confirmed: Vec<(usize, u64)>,
     now: Instant,
     pub(super) completion: Completion,
     /// When members are to be woken.
@@ -86,6 +88,7 @@ impl Cluster {
             frames: BTreeMap::new(),
             calls: 0,
             lent: 0,
+            confirmed: Vec::new(),
             now: Instant::ZERO,
             completion,
             wakes: BTreeMap::new(),
@@ -139,6 +142,7 @@ impl Cluster {
                     assert!(self.results.insert(id, result).is_none(), "{id:?} is over twice");
                 }
                 Effect::Lost(_) => {}
+                Effect::Confirmed(number) => self.confirmed.push((who, number)),
                 Effect::WakeAt(at) => drop(self.wakes.insert(who, at)),
             }
         }

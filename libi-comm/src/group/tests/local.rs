@@ -87,6 +87,22 @@ fn a_member_that_has_completed_an_aborted_call_fails_in_its_next() {
 }
 
 #[test]
+fn a_parent_confirms_what_was_sent_before_the_request() {
+    let mut cluster = Cluster::new(3, 1, |rank| rank - 1);
+    let gather = |who| Call::Gather { root: Rank(0), data: bytes(who, 9), equal: true };
+    cluster.call(2, gather(2));
+    cluster.tell(2, Event::Confirm(7));
+    cluster.run();
+    assert_eq!(cluster.confirmed, [(2, 7)]);
+    // The front end has no parent, and a group without a tree does not know one.
+    cluster.tell(3, Event::Confirm(8));
+    cluster.run();
+    let mut out = Vec::new();
+    Group::new().on(Event::Confirm(9), Instant::ZERO, &mut out);
+    assert!(out.is_empty() && cluster.confirmed.len() == 1, "{out:?}");
+}
+
+#[test]
 fn a_different_call_is_recognised_after_the_own_one_is_complete() {
     let mut cluster = Cluster::new(2, 1, |_| 0);
     let broadcast = cluster.call(0, Call::Broadcast { root: Rank(0), data: Some(bytes(0, 9)), length: None });
