@@ -35,8 +35,8 @@ use crate::piece::{ALL, Item, Piece};
 /// How far a call has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// So many branches have not completely called, or this member has not.
-    Open(usize),
+    /// Some branches have not completely called, or this member has not.
+    Open,
     /// This member and all members below have called.
     Entered,
     /// All members have called, or need not have.
@@ -66,6 +66,9 @@ pub(crate) struct CallState {
     /// Whether the call waits until all members have made it.
     agrees: bool,
     stage: Stage,
+    /// The branches whose sign has not arrived. A sign of a later call does not stand for it: the
+    /// branch may have completed this call without one, which then does not match.
+    unsigned: BTreeSet<LinkId>,
     /// Whether this process holds a large value of its member that waits for those of others.
     holds_value: bool,
     /// Whether a probe of the call has passed.
@@ -90,12 +93,7 @@ pub(crate) struct CallState {
 }
 
 impl CallState {
-    pub(crate) fn new(
-        by: (Rank, CallSignature),
-        is_strict: bool,
-        pending_branches: usize,
-        view: &GroupView,
-    ) -> Self {
+    pub(crate) fn new(by: (Rank, CallSignature), is_strict: bool, view: &GroupView) -> Self {
         let called = &by.1;
         let operation = called.operation();
         let agrees = is_strict || operation.synchronizes_by_signs();
@@ -111,13 +109,15 @@ impl CallState {
             (None, Some(me)) if is_items => traffic::own_items(&operation, called.root == Some(me), members),
             _ => 0,
         };
+        let branches = view.topology.branches.iter();
         let eager = if operation.senders == Senders::Root { EAGER_OF_ROOT } else { EAGER };
         let mut state = Self {
             by,
             operation,
             own: if me.is_some() { OwnPart::Awaited } else { OwnPart::None },
             agrees,
-            stage: if agrees { Stage::Open(pending_branches) } else { Stage::Done },
+            stage: if agrees { Stage::Open } else { Stage::Done },
+            unsigned: branches.filter(|_| agrees).map(|branch| branch.link).collect(),
             holds_value: false,
             probed: false,
             flow: FlowControl::new(is_items && operation.senders == Senders::All, eager),
@@ -295,15 +295,18 @@ impl CallState {
     }
 
     /// All members below a branch have called.
-    pub(crate) const fn branch_has_called(&mut self) {
-        if let Stage::Open(pending) = self.stage {
-            self.stage = Stage::Open(pending.saturating_sub(1));
-        }
+    pub(crate) fn branch_has_called(&mut self, link: LinkId) {
+        self.unsigned.remove(&link);
+    }
+
+    /// Whether the sign of a branch is still needed.
+    pub(crate) fn lacks_sign(&self, link: LinkId) -> bool {
+        self.stage == Stage::Open && self.unsigned.contains(&link)
     }
 
     /// Leaves the first state if all members here and below have called. True if it did.
     pub(crate) fn enter(&mut self) -> bool {
-        let enters = self.stage == Stage::Open(0) && self.own != OwnPart::Awaited;
+        let enters = self.stage == Stage::Open && self.unsigned.is_empty() && self.own != OwnPart::Awaited;
         if enters {
             self.stage = Stage::Entered;
         }
@@ -343,11 +346,6 @@ impl CallState {
         let root = self.by.1.root.filter(|_| self.operation.receivers == Receivers::Root);
         let has_more = self.flow.out.get(&link).is_some_and(|channel| !channel.is_over());
         has_more && root.is_some_and(|root| ranks.contains(root))
-    }
-
-    /// Whether the call waits until all members have made it.
-    pub(crate) const fn agrees(&self) -> bool {
-        self.agrees
     }
 
     /// Whether this member waits, and only a probe shows others what it has called.

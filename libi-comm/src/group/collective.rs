@@ -150,11 +150,10 @@ impl Collective {
         if flags.entered
             && whole
             && let Some(entered) = self.entered.get_mut(&link)
-            && *entered <= nth
         {
-            *entered = nth.saturating_add(1);
+            *entered = nth.saturating_add(1).max(*entered);
             if let Some(state) = self.open.get_mut(&nth) {
-                state.branch_has_called();
+                state.branch_has_called(link);
             }
         }
         if let Some(cause) = cause {
@@ -286,13 +285,12 @@ impl Collective {
     /// Records a member's call. Returns a cause to abort if it does not match the calls of others.
     fn register(&mut self, nth: u64, by: (Rank, CallSignature), view: &GroupView) -> Option<AbortCause> {
         self.known_before = self.known_before.max(nth.saturating_add(1));
-        let pending_branches = || self.entered.values().filter(|entered| **entered <= nth).count();
         let is_strict = self.completion.strict;
         let lost = &self.lost_branches;
         let mut lacking = None;
         let state = self.open.entry(nth).or_insert_with(|| {
-            let mut state = CallState::new(by, is_strict, pending_branches(), view);
-            lacking = lost.iter().find(|branch| branch.fails(nth, &mut state));
+            let mut state = CallState::new(by, is_strict, view);
+            lacking = lost.iter().find(|branch| branch.fails(&mut state));
             state
         });
         if let Some(branch) = lacking {

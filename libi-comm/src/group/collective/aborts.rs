@@ -15,16 +15,14 @@ use crate::message::Message;
 #[derive(Clone, Debug)]
 pub(super) struct LostBranch {
     link: LinkId,
-    /// It has made no sign from this call on.
-    entered: u64,
     pub(super) ranks: Ranks,
 }
 
 impl LostBranch {
     /// Drops the link from a call. True if the call cannot complete without more from the branch, or
     /// if the branch had the only receiver.
-    pub(super) fn fails(&self, nth: u64, state: &mut CallState) -> bool {
-        let lacks_sign = state.agrees() && self.entered <= nth;
+    pub(super) fn fails(&self, state: &mut CallState) -> bool {
+        let lacks_sign = state.lacks_sign(self.link);
         let lacks_receiver = state.lacks_receiver(self.link, &self.ranks);
         state.flow.cut(self.link) > 0 || lacks_sign || lacks_receiver
     }
@@ -39,10 +37,9 @@ impl Collective {
 
     /// A call fails for this member, and is aborted at the others for a cause.
     pub(super) fn fail(&mut self, nth: u64, own: CommError, why: AbortCause, ctx: &mut CallContext<'_>) {
-        let is_unreported = self.results.iter().any(|(other, ..)| *other == nth);
-        self.finish(nth, Err(own), ctx);
+        let is_told = self.fail_unreported(nth, own, ctx);
         let broken = Break { origin: nth, why };
-        if self.spread_abort(nth, &broken, None, ctx) && !is_unreported {
+        if self.spread_abort(nth, &broken, None, ctx) && !is_told {
             self.tell_member(nth, broken, ctx);
         }
     }
@@ -84,6 +81,16 @@ impl Collective {
         true
     }
 
+    /// Fails a call of this member whose result is not reported. False if there is none.
+    fn fail_unreported(&mut self, nth: u64, error: CommError, ctx: &mut CallContext<'_>) -> bool {
+        let Some((.., result)) = self.results.iter_mut().find(|(other, ..)| *other == nth) else {
+            return false;
+        };
+        *result = Some(Err(error));
+        self.report_results(ctx);
+        true
+    }
+
     /// This member hears of an aborted call, now or in its next call.
     fn tell_member(&mut self, nth: u64, broken: Break, ctx: &mut CallContext<'_>) {
         if ctx.view.topology.me.is_none() {
@@ -92,11 +99,8 @@ impl Collective {
         if nth >= self.next {
             return self.broken.add_future(nth, broken);
         }
-        if let Some((.., result)) = self.results.iter_mut().find(|(other, ..)| *other == nth) {
-            *result = Some(Err(broken.into_error()));
-            return self.report_results(ctx);
-        }
-        if broken.origin != nth || self.completion.strict {
+        let is_told = self.fail_unreported(nth, broken.clone().into_error(), ctx);
+        if is_told || broken.origin != nth || self.completion.strict {
             return;
         }
         match self.results.iter().find(|(_, _, result)| result.is_none()) {
@@ -118,7 +122,7 @@ impl Collective {
     pub(crate) fn cut(&mut self, link: LinkId, ranks: &Ranks) -> u64 {
         self.progress.cut(link);
         let entered = self.entered.remove(&link).unwrap_or_default();
-        self.lost_branches.push(LostBranch { link, entered, ranks: ranks.clone() });
+        self.lost_branches.push(LostBranch { link, ranks: ranks.clone() });
         if self.completion.strict { entered } else { entered.max(self.known_before) }
     }
 
@@ -129,7 +133,7 @@ impl Collective {
         for nth in self.open.keys().copied().collect::<Vec<_>>() {
             let Some(state) = self.open.get_mut(&nth) else { continue };
             state.to_notify.remove(&branch.link);
-            if branch.fails(nth, state) {
+            if branch.fails(state) {
                 self.begin_abort(nth, AbortCause::Lost(branch.ranks.clone()), ctx);
             } else {
                 self.advance(nth, ctx);
