@@ -87,6 +87,28 @@ fn a_member_that_has_completed_an_aborted_call_fails_in_its_next() {
 }
 
 #[test]
+fn a_member_fails_at_most_one_call_more_for_each_cause() {
+    let mut cluster = Cluster::new(3, 1, |_| 0);
+    let gather = |who| Call::Gather { root: Rank(0), data: bytes(who, 9), equal: true };
+    // Of two members, one is two calls ahead of the other.
+    let complete = [(1, 0), (1, 1), (2, 0)].map(|(who, _)| cluster.call(who, gather(who)));
+    let barrier = cluster.call(1, Call::Barrier);
+    cluster.run();
+    cluster.call(0, Call::Gather { root: Rank(9), data: Bytes::new(), equal: true });
+    cluster.run();
+    assert!(complete.iter().all(|id| cluster.results[id].is_ok()));
+    let cancelled = Err(CommError::Cancelled { nth: 0, by: Rank(0) });
+    assert_eq!(cluster.results[&barrier], cancelled);
+    // The call in which the other hears of it is complete for the first.
+    for (who, call) in [(2, gather(2)), (0, gather(0)), (2, Call::Barrier), (0, Call::Barrier)] {
+        let id = cluster.call(who, call);
+        cluster.run();
+        assert_eq!(cluster.results[&id], cancelled);
+    }
+    assert_eq!(cluster.all(3, |_| Call::Barrier), vec![Ok(Outcome::Done); 3]);
+}
+
+#[test]
 fn a_parent_confirms_what_was_sent_before_the_request() {
     let mut cluster = Cluster::new(3, 1, |rank| rank - 1);
     let gather = |who| Call::Gather { root: Rank(0), data: bytes(who, 9), equal: true };
