@@ -26,7 +26,8 @@
 //! An operation completes for a member when the member's own part is done: a broadcast at the root
 //! when its data are handed over, elsewhere when they have arrived; a gather the other way round.
 //! Only a barrier, a fence and operations with a result from all members wait until all have called.
-//! A member is never ahead of another by more than some hundred operations.
+//! How far a member may be ahead of another is limited, in operations and in bytes, for each level of
+//! the tree between them.
 //!
 //! | failure | result |
 //! |---|---|

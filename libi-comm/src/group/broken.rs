@@ -12,8 +12,8 @@
 //! In the last case the call in which the member hears of the abort is aborted as well, for the same
 //! cause and with the same origin, so that all members fail in it or are past it. An abort whose
 //! origin is another call is not reported to members that have completed the call: they hear of the
-//! origin itself. So every member fails at most one call more for each cause, and all continue with
-//! the same numbers.
+//! origin itself. So every member that had completed a call breaks at most one further call for its
+//! failure, and all continue with the same numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 

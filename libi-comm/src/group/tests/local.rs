@@ -87,7 +87,7 @@ fn a_member_that_has_completed_an_aborted_call_fails_in_its_next() {
 }
 
 #[test]
-fn a_member_fails_at_most_one_call_more_for_each_cause() {
+fn a_member_that_had_completed_a_call_breaks_one_further_call_for_its_failure() {
     let mut cluster = Cluster::new(3, 1, |_| 0);
     let gather = |who| Call::Gather { root: Rank(0), data: bytes(who, 9), equal: true };
     // Of two members, one is two calls ahead of the other.
