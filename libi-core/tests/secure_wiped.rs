@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use libi_core::ids::{HostIndex, SessionId};
 use libi_core::secure::{
-    AwaitOpening, AwaitReply, Entropy, HandshakeStep, LinkKey, LinkSecurity, Parent, Secret, SecuredLink,
-    Terms,
+    AwaitOpening, AwaitReply, CipherOffer, Entropy, HandshakeStep, LinkKey, LinkSecurity, Parent, Secret,
+    SecuredLink, Terms,
 };
 use libi_core::wire::Version;
 
@@ -59,12 +59,15 @@ fn no_block_is_freed_with_the_secret_in_it() {
     assert_eq!(freed_with_secret(clones), 0, "clones are dropped");
     let boxed = || drop(black_box(Box::new(Entropy::new(&mut SECRET.clone()))));
     assert_eq!(freed_with_secret(boxed), 0, "randomness is dropped");
-    assert_eq!(freed_with_secret(link_that_carries_the_secret), 0, "a link is made, used and dropped");
+    for offer in [CipherOffer::PORTABLE, CipherOffer::AES_INSTRUCTIONS] {
+        let link = || link_that_carries_the_secret(offer);
+        assert_eq!(freed_with_secret(link), 0, "a link is made, used and dropped: {offer:?}");
+    }
 }
 
 /// A session's secret makes a link, and travels over it in the ticket for another host, in small
 /// pieces.
-fn link_that_carries_the_secret() {
+fn link_that_carries_the_secret(offer: CipherOffer) {
     let secret = Secret::from_ticket(&SECRET);
     let terms = Terms {
         version: Version(1),
@@ -75,11 +78,12 @@ fn link_that_carries_the_secret() {
         mode: LinkSecurity::Encrypted,
     };
     let key = Box::new(LinkKey::derive(&secret, &terms));
-    let (child, opening) = AwaitReply::begin(&key, Entropy::new(&mut [1; 32]));
+    let (child, opening) = AwaitReply::begin(&key, offer, Entropy::new(&mut [1; 32]));
     let HandshakeStep::Done(received) = AwaitOpening::new().step(&mut &opening[..]) else {
         panic!("an opening is not complete");
     };
-    let (parent, reply) = received.answer(Some(&key), Entropy::new(&mut [2; 32])).expect("a genuine opening");
+    let (parent, reply) =
+        received.answer(Some(&key), offer, Entropy::new(&mut [2; 32])).expect("a genuine opening");
     let Ok(HandshakeStep::Done((SecuredLink::Encrypted { mut seal, .. }, proof))) =
         child.step(&mut &reply[..])
     else {

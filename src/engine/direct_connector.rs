@@ -18,6 +18,7 @@ use mio::{Interest, Registry, Token};
 
 use super::NodeId;
 use super::addresses::MAX_ADDRESSES;
+use super::ciphers::cipher_offer;
 use super::direct_listener::{entropy, write_all};
 use super::direct_stream::DirectStream;
 use super::fd_budget::is_lack_of_fds;
@@ -105,7 +106,7 @@ impl DirectConnector {
             self.last += 1;
             let at = (id, self.link, FdRole::Connecting(self.last));
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
-            let (state, opening) = AwaitReply::begin(&self.key, entropy);
+            let (state, opening) = AwaitReply::begin(&self.key, cipher_offer(), entropy);
             let again = Some(now + limit + limit.mul_f64(random() / 2.0));
             let (state, out) = (Some(state), opening.to_vec());
             let attempt = ConnectAttempt { address, stream, token, state, out, again, limit };

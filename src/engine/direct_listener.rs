@@ -28,6 +28,7 @@ use mio::{Interest, Registry, Token};
 
 use super::NodeId;
 use super::addresses::own_addresses;
+use super::ciphers::cipher_offer;
 use super::direct_stream::DirectStream;
 use super::stream::Stream;
 use super::targets::{FdRole, Targets};
@@ -259,7 +260,8 @@ impl DirectListener {
                         HandshakeStep::Done(opening) => {
                             let known = self.keys.get(&opening.key_id());
                             let id = opening.key_id();
-                            let answer = opening.answer(known.map(|(_, key)| key), entropy()?);
+                            let answer =
+                                opening.answer(known.map(|(_, key)| key), cipher_offer(), entropy()?);
                             let (proof, reply) = answer.map_err(io::Error::other)?;
                             let Some((admission, _)) = known else {
                                 return Err(io::ErrorKind::PermissionDenied.into());

@@ -4,15 +4,18 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use libi_core::secure::{Opener, SecuredLink};
+use libi_core::secure::{MAX_CIPHERTEXT, MAX_PLAINTEXT, Opener, SecuredLink};
 
 use super::link_io::WRITE_LIMIT;
 use super::send_queue::{self, Flushed, SendQueue};
 use super::stream::Stream;
 use super::sys::unacknowledged;
 
-/// How much is encrypted at a time. Messages cannot overtake encrypted bytes any more.
-const MAX_RECORD: usize = 64 << 10;
+/// How many records are encrypted at a time: room for a frame with 64 KiB. Messages cannot overtake
+/// encrypted bytes any more.
+const RECORDS: usize = 5;
+/// How much is read at a time: as many records, with their lengths.
+pub(super) const READ_BUFFER: usize = RECORDS * (2 + MAX_CIPHERTEXT);
 /// The capacity of the buffer for encrypted bytes that is kept while it is empty.
 const KEPT_CAPACITY: usize = 4 << 10;
 
@@ -76,7 +79,7 @@ impl DirectStream {
             if capacity == 0 {
                 return Flushed::Partly;
             }
-            let next = self.send_queue.next(MAX_RECORD.min(capacity));
+            let next = self.send_queue.next((RECORDS * MAX_PLAINTEXT).min(capacity));
             let length = next.iter().map(|piece| piece.len()).sum();
             // The cipher has reached its limit: nothing more can be sent.
             if seal.seal(&next, &mut self.out).is_err() {
@@ -109,31 +112,33 @@ impl DirectStream {
         self.ahead = bytes;
     }
 
-    /// Reads into `bytes`, through `buffer`. True if there may be more, false if the caller has to
-    /// wait. With `to_the_end` a short read does not count as the last: an end may follow that is
-    /// not reported.
+    /// Reads through `buffer`: the first bytes to the end of the frame that lacks them, the others
+    /// into `bytes`. True if there may be more, false if the caller has to wait. With `to_the_end`
+    /// a short read does not count as the last: an end may follow that is not reported.
     ///
     /// # Errors
     /// The connection has ended, or a record is not authentic.
     pub(super) fn read(
         &mut self,
         buffer: &mut [u8],
+        frame: Option<(&mut Vec<u8>, usize)>,
         bytes: &mut Vec<u8>,
         to_the_end: bool,
     ) -> io::Result<bool> {
+        let mut destination = Destination { frame, bytes };
         if !self.ahead.is_empty() {
-            bytes.append(&mut self.ahead);
+            destination.add(&std::mem::take(&mut self.ahead));
             return Ok(true);
         }
         if !self.early.is_empty() {
             let mut early = std::mem::take(&mut self.early);
-            open_into(&mut self.secured, &mut early, bytes)?;
+            open_into(&mut self.secured, &mut early, &mut destination)?;
             return Ok(true);
         }
         match self.stream.read(buffer) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => {
-                open_into(&mut self.secured, &mut buffer[..count], bytes)?;
+                open_into(&mut self.secured, &mut buffer[..count], &mut destination)?;
                 Ok(to_the_end || count == buffer.len())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
@@ -142,17 +147,36 @@ impl DirectStream {
     }
 }
 
-fn open_into(secured: &mut SecuredLink, input: &mut [u8], bytes: &mut Vec<u8>) -> io::Result<()> {
+/// Where received bytes go.
+struct Destination<'a> {
+    /// The payload of a frame, and how many bytes it lacks.
+    frame: Option<(&'a mut Vec<u8>, usize)>,
+    /// What is behind that frame.
+    bytes: &'a mut Vec<u8>,
+}
+
+impl Destination<'_> {
+    fn add(&mut self, mut piece: &[u8]) {
+        if let Some((payload, missing)) = &mut self.frame {
+            let front = piece.split_off(..piece.len().min(*missing)).unwrap_or_default();
+            payload.extend_from_slice(front);
+            *missing -= front.len();
+        }
+        self.bytes.extend_from_slice(piece);
+    }
+}
+
+fn open_into(secured: &mut SecuredLink, input: &mut [u8], destination: &mut Destination) -> io::Result<()> {
     match secured {
-        SecuredLink::Authenticated => bytes.extend_from_slice(input),
-        SecuredLink::Encrypted { open, .. } => open_records(open, input, bytes)?,
+        SecuredLink::Authenticated => destination.add(input),
+        SecuredLink::Encrypted { open, .. } => open_records(open, input, destination)?,
     }
     Ok(())
 }
 
-fn open_records(open: &mut Opener, mut input: &mut [u8], bytes: &mut Vec<u8>) -> io::Result<()> {
+fn open_records(open: &mut Opener, mut input: &mut [u8], destination: &mut Destination) -> io::Result<()> {
     while let Some(piece) = open.step(&mut input).map_err(io::Error::other)? {
-        bytes.extend_from_slice(piece);
+        destination.add(piece);
     }
     Ok(())
 }

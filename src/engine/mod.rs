@@ -27,6 +27,7 @@
 
 pub(crate) mod addresses;
 mod agent_delivery;
+mod ciphers;
 mod direct_connector;
 mod direct_listener;
 mod direct_stream;

@@ -155,7 +155,7 @@ fn exchange(link: &mut DirectStream, claim: &[u8], deadline: Time) -> io::Result
             Flushed::Partly | Flushed::Waits => true,
             Flushed::Broken => return Err(io::ErrorKind::BrokenPipe.into()),
         };
-        while link.read(&mut buffer, &mut first, false)? {}
+        while link.read(&mut buffer, None, &mut first, false)? {}
         if !first.is_empty() {
             return Ok(first);
         }

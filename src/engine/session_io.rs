@@ -15,6 +15,7 @@ use mio::Registry;
 
 use super::direct_connector::DirectConnector;
 use super::direct_listener::DirectListener;
+use super::direct_stream::READ_BUFFER;
 use super::fd_budget::FdBudget;
 use super::link_io::LinkIo;
 use super::memory::MemfdMemory;
@@ -128,7 +129,7 @@ impl SessionIo {
             staged: None,
             own_start: None,
             lasting_thread,
-            buffer: vec![0; 64 << 10],
+            buffer: vec![0; READ_BUFFER],
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use libi::{FrontEnd, LinkPolicy, LinkSecurity, SessionId};
 use libi_core::ids::HostIndex;
-use libi_core::secure::{AwaitReply, Entropy, LinkKey, OPENING_LEN, Parent, Secret, Terms};
+use libi_core::secure::{AwaitReply, CipherOffer, Entropy, LinkKey, OPENING_LEN, Parent, Secret, Terms};
 use libi_core::wire;
 
 use crate::packets::{Tap, payload};
@@ -33,7 +33,11 @@ fn forged() -> Vec<u8> {
         parent: Parent::FrontEnd,
         mode: LinkSecurity::Encrypted,
     };
-    let (_, opening) = AwaitReply::begin(&LinkKey::derive(&secret, &terms), Entropy::new(&mut [8; 32]));
+    let (_, opening) = AwaitReply::begin(
+        &LinkKey::derive(&secret, &terms),
+        CipherOffer::PORTABLE,
+        Entropy::new(&mut [8; 32]),
+    );
     opening.to_vec()
 }
 

@@ -1,9 +1,19 @@
-//! Hashes of files.
+//! Hashes of files, and of secrets, from which keys are derived.
 
 use alloc::string::String;
 
-use blake2::Blake2b512;
-use blake2::digest::{FixedOutput, Update};
+use blake2::digest::{FixedOutput, KeyInit, Update};
+use blake2::{Blake2b512, Blake2sMac256};
+use zeroize::Zeroizing;
+
+/// The BLAKE2s hash of all `parts`, one behind the other, under a key.
+pub(super) fn keyed_hash(key: &[u8; 32], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
+    let mut hash = Blake2sMac256::new(key.into());
+    parts.iter().for_each(|part| hash.update(part));
+    let mut output = Zeroizing::new([0; 32]);
+    hash.finalize_into((&mut *output).into());
+    output
+}
 
 /// The BLAKE2b hash of these bytes, as `b2sum` prints it.
 #[must_use]

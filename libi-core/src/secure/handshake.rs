@@ -12,8 +12,8 @@
 
 use core::fmt;
 
+use super::cipher::{CipherOffer, DirectionKey, RecordCipher, TAG_LEN};
 use super::noise::{Handshake, MESSAGE_LEN, NotAuthentic, TransportKeys};
-use super::record::{CipherState, TAG_LEN};
 use super::{Entropy, HandshakeFault, HandshakeMessage, KeyId, LinkKey, LinkSecurity, Opener, Sealer};
 
 /// Bytes of the child's first message.
@@ -37,6 +37,8 @@ pub enum HandshakeStep<S, T> {
 pub enum SecuredLink {
     /// All further bytes travel in records, in both directions.
     Encrypted {
+        /// The cipher that both ends agreed on.
+        cipher: RecordCipher,
         /// Encrypts outgoing bytes.
         seal: Sealer,
         /// Decrypts incoming records.
@@ -50,6 +52,7 @@ pub enum SecuredLink {
 pub struct AwaitReply {
     handshake: Handshake,
     mode: LinkSecurity,
+    offer: CipherOffer,
     reply: PartialMessage<REPLY_LEN>,
 }
 
@@ -69,27 +72,29 @@ pub struct Opening {
 pub struct AwaitProof {
     key_id: KeyId,
     mode: LinkSecurity,
-    send: CipherState,
-    receive: CipherState,
+    cipher: RecordCipher,
+    send: DirectionKey,
+    receive: DirectionKey,
     proof: PartialMessage<PROOF_LEN>,
 }
 
 impl AwaitReply {
-    /// Begins a handshake as the connecting side: returns the state, and the opening to send.
+    /// Begins a handshake as the connecting side, which is fast with the ciphers of `offer`:
+    /// returns the state, and the opening to send.
     #[must_use]
-    pub fn begin(key: &LinkKey, entropy: Entropy) -> (Self, [u8; OPENING_LEN]) {
+    pub fn begin(key: &LinkKey, offer: CipherOffer, entropy: Entropy) -> (Self, [u8; OPENING_LEN]) {
         let mut handshake = Handshake::initiator(key, entropy);
         let mut opening = [0; OPENING_LEN];
         opening[..KeyId::LEN].copy_from_slice(&key.id().0);
-        opening[KeyId::LEN..].copy_from_slice(&handshake.write());
-        (Self { handshake, mode: key.mode(), reply: PartialMessage::default() }, opening)
+        opening[KeyId::LEN..].copy_from_slice(&handshake.write(offer.to_wire()));
+        (Self { handshake, mode: key.mode(), offer, reply: PartialMessage::default() }, opening)
     }
 
     /// Takes the reply, or a part of it, off the front of `input`. Once it is complete, the link is
     /// secured, and the proof has to be sent before anything else.
     ///
     /// # Errors
-    /// The reply was not made with the key.
+    /// The reply was not made with the key, or chooses a cipher that was not offered.
     pub fn step(
         mut self,
         input: &mut &[u8],
@@ -98,11 +103,12 @@ impl AwaitReply {
         let Some(reply) = self.reply.fill(input) else {
             return Ok(HandshakeStep::Wait(self));
         };
-        self.handshake.read(reply).map_err(|NotAuthentic| fault)?;
-        let TransportKeys { mut send, receive } = self.handshake.finish();
+        let chosen = self.handshake.read(reply).map_err(|NotAuthentic| fault)?;
+        let cipher = self.offer.chosen(chosen).ok_or(fault)?;
+        let TransportKeys { mut send, receive } = self.handshake.finish(cipher);
         // The first message under a new key, so there is a number left for it.
         let proof = send.seal(&mut []).map_err(|_| fault)?;
-        Ok(HandshakeStep::Done((SecuredLink::new(self.mode, send, receive), proof)))
+        Ok(HandshakeStep::Done((SecuredLink::new(self.mode, cipher, send, receive), proof)))
     }
 
     /// The stream has ended.
@@ -143,8 +149,9 @@ impl Opening {
         KeyId(*id)
     }
 
-    /// Replies with the key found under [`Opening::key_id`]. Without a key, does equivalent work,
-    /// so that both cases take the same time. Returns the next state and the reply to send.
+    /// Replies with the key found under [`Opening::key_id`], as a side that is fast with the
+    /// ciphers of `offer`. Without a key, does equivalent work, so that both cases take the same
+    /// time. Returns the next state and the reply to send.
     ///
     /// The ticket stays valid, see [`AwaitProof::step`].
     ///
@@ -154,6 +161,7 @@ impl Opening {
     pub fn answer(
         self,
         key: Option<&LinkKey>,
+        offer: CipherOffer,
         entropy: Entropy,
     ) -> Result<(AwaitProof, [u8; REPLY_LEN]), HandshakeFault> {
         let decoy = LinkKey::decoy();
@@ -163,11 +171,13 @@ impl Opening {
         let read = handshake.read(message);
         // In this order, because any peer can make an opening for the decoy.
         let key = known.ok_or(HandshakeFault::UnknownKey)?;
-        read.map_err(|NotAuthentic| HandshakeFault::NotAuthentic { awaited: HandshakeMessage::Opening })?;
-        let reply = handshake.write();
-        let TransportKeys { send, receive } = handshake.finish();
+        let fault = HandshakeFault::NotAuthentic { awaited: HandshakeMessage::Opening };
+        let theirs = read.map_err(|NotAuthentic| fault)?;
+        let cipher = offer.best(CipherOffer::from_wire(theirs));
+        let reply = handshake.write(cipher.number());
+        let TransportKeys { send, receive } = handshake.finish(cipher);
         let proof = PartialMessage::default();
-        Ok((AwaitProof { key_id: key.id(), mode: key.mode(), send, receive, proof }, reply))
+        Ok((AwaitProof { key_id: key.id(), mode: key.mode(), cipher, send, receive, proof }, reply))
     }
 
     fn parts(&self) -> (&[u8; KeyId::LEN], &[u8; MESSAGE_LEN]) {
@@ -195,7 +205,7 @@ impl AwaitProof {
         };
         let fault = HandshakeFault::NotAuthentic { awaited: HandshakeMessage::Proof };
         self.receive.open(&mut { proof }).map_err(|_| fault)?;
-        Ok(HandshakeStep::Done(SecuredLink::new(self.mode, self.send, self.receive)))
+        Ok(HandshakeStep::Done(SecuredLink::new(self.mode, self.cipher, self.send, self.receive)))
     }
 
     /// The stream has ended.
@@ -206,10 +216,10 @@ impl AwaitProof {
 }
 
 impl SecuredLink {
-    fn new(mode: LinkSecurity, send: CipherState, receive: CipherState) -> Self {
+    fn new(mode: LinkSecurity, cipher: RecordCipher, send: DirectionKey, receive: DirectionKey) -> Self {
         match mode {
             LinkSecurity::Encrypted => {
-                Self::Encrypted { seal: Sealer::new(send), open: Opener::new(receive) }
+                Self::Encrypted { cipher, seal: Sealer::new(send), open: Opener::new(receive) }
             }
             LinkSecurity::Authenticated => Self::Authenticated,
         }

@@ -13,19 +13,26 @@
 //! first. Every message of the handshake has one possible length.
 //!
 //! ```text
-//! opening, 64 bytes             child to parent
+//! opening, 65 bytes             child to parent
 //!  0..16   key id               names the ticket, see below
-//! 16..64   Noise message 1      psk, e: a public key (32) and the tag of no payload (16)
+//! 16..65   Noise message 1      psk, e: a public key (32), the child's offer of ciphers (1) and
+//!                               its tag (16)
 //!
-//! reply, 48 bytes               parent to child
-//!  0..48   Noise message 2      e, ee: a public key (32) and the tag of no payload (16)
+//! reply, 49 bytes               parent to child
+//!  0..49   Noise message 2      e, ee: a public key (32), the cipher that the parent chose (1) and
+//!                               its tag (16)
 //!
 //! proof, 16 bytes               child to parent, followed at once by the child's first records
-//!  0..16   tag of no payload    the child's first transport message, nonce 0
+//!  0..16   tag of no payload    the child's first message under the chosen cipher, nonce 0
 //!
 //! record, 2 bytes and the rest  both ways, after the proof, on an encrypted link
 //!  0..2    length of the rest   u16 little-endian, 17 to 16400
-//!  2..     ciphertext           a Noise transport message: 1 to 16384 bytes and their tag (16)
+//!  2..     ciphertext           1 to 16384 bytes and their tag (16), under the next nonce
+//!
+//! cipher                        bit of the offer, number in the reply
+//!  0       ChaCha20-Poly1305    a record is a Noise transport message
+//!  1       AEGIS-128L           key: BLAKE2s(key: Noise's key, "libi aegis-128l"), first 16 bytes;
+//!                               nonce: 8 zeros and Noise's number
 //!
 //! prologue, 28 bytes            not sent: both sides derive it from their ticket
 //!  0..8    "libilink"
@@ -73,6 +80,8 @@
 //!   duration of connections.
 //! - **Forward secrecy.** The record keys also depend on both ephemeral keys: a later disclosure of
 //!   the secret does not reveal recorded traffic.
+//! - **Ciphers.** Offer and choice are sealed with the psk and enter the handshake's hash, so only
+//!   a holder of the secret could have a link use another cipher than the best of both ends.
 //! - **Records** are numbered on both sides, and the number enters the tag: a record that is
 //!   changed, left out, repeated or moved does not authenticate, and the direction fails
 //!   permanently. A cut between records looks like an end of the stream at this layer; the goodbye
@@ -99,11 +108,12 @@
 //! let terms = Terms { version, session, host, attempt: 1, parent, mode };
 //! let key = LinkKey::derive(&secret, &terms); // on both sides
 //!
-//! let (child, opening) = AwaitReply::begin(&key, random(2));
+//! let offer = CipherOffer::PORTABLE; // more, on a processor with instructions for AES
+//! let (child, opening) = AwaitReply::begin(&key, offer, random(2));
 //! let claim = AwaitOpening::new().step(&mut &opening[..]);
 //! let HandshakeStep::Done(claim) = claim else { unreachable!() };
 //! let found = (claim.key_id() == key.id()).then_some(&key);
-//! let (parent, reply) = claim.answer(found, random(3))?;
+//! let (parent, reply) = claim.answer(found, offer, random(3))?;
 //! let HandshakeStep::Done((child, proof)) = child.step(&mut &reply[..])? else { unreachable!() };
 //! let HandshakeStep::Done(parent) = parent.step(&mut &proof[..])? else { unreachable!() };
 //!
@@ -118,6 +128,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod cipher;
 pub mod digest;
 mod fault;
 mod handshake;
@@ -129,6 +140,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
+pub use cipher::{CipherOffer, RecordCipher};
 pub use fault::{HandshakeFault, HandshakeMessage, RecordFault};
 pub use handshake::{
     AwaitOpening, AwaitProof, AwaitReply, HandshakeStep, OPENING_LEN, Opening, PROOF_LEN, REPLY_LEN,

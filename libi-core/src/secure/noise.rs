@@ -1,8 +1,9 @@
 //! The Noise handshake of a link; the only module that uses `snow`.
 //!
 //! `snow` does the handshake. The records are made here (see [`record`](super::record)), with the
-//! keys of the handshake's split. They are the same bytes that `snow`'s own transport makes, as a
-//! test compares; but that copies each byte once more in either direction.
+//! keys of the handshake's split. Under ChaCha20-Poly1305 they are the same bytes that `snow`'s own
+//! transport makes, as a test compares; but that copies each byte once more in either direction,
+//! and knows no AEGIS.
 
 use alloc::boxed::Box;
 
@@ -12,14 +13,14 @@ use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
 use zeroize::Zeroizing;
 
-use super::record::CipherState;
+use super::cipher::{DirectionKey, RecordCipher};
 use super::{Entropy, LinkKey};
 
 const NAME: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 const PSK_AT: u8 = 0;
 
-/// Bytes of each of the two messages: a public key and the tag of an empty payload.
-pub(super) const MESSAGE_LEN: usize = 32 + 16;
+/// Bytes of each of the two messages: a public key, a payload of one byte, and its tag.
+pub(super) const MESSAGE_LEN: usize = 32 + 1 + 16;
 
 /// A handshake in progress. Boxed, because it is large and moves from state to state.
 pub(super) struct Handshake(Box<HandshakeState>);
@@ -30,8 +31,8 @@ pub(super) struct NotAuthentic;
 
 /// One end's keys after the handshake.
 pub(super) struct TransportKeys {
-    pub(super) send: CipherState,
-    pub(super) receive: CipherState,
+    pub(super) send: DirectionKey,
+    pub(super) receive: DirectionKey,
 }
 
 impl Handshake {
@@ -61,29 +62,31 @@ impl Handshake {
         Self(Box::new(state))
     }
 
-    /// Writes the next message.
-    pub(super) fn write(&mut self) -> [u8; MESSAGE_LEN] {
+    /// Writes the next message, with this payload.
+    pub(super) fn write(&mut self, payload: u8) -> [u8; MESSAGE_LEN] {
         let mut message = [0; MESSAGE_LEN];
         self.0
-            .write_message(&[], &mut message)
+            .write_message(&[payload], &mut message)
             .expect("fails out of turn or in too little space: our states know their turn and the length");
         message
     }
 
-    /// Reads the peer's next message.
-    pub(super) fn read(&mut self, message: &[u8; MESSAGE_LEN]) -> Result<(), NotAuthentic> {
+    /// Reads the peer's next message, and returns its payload.
+    pub(super) fn read(&mut self, message: &[u8; MESSAGE_LEN]) -> Result<u8, NotAuthentic> {
+        let mut payload = [0; MESSAGE_LEN];
         // Every error is the peer's fault: the length is right, and it is the peer's turn.
-        self.0.read_message(message, &mut []).map(|_| ()).map_err(|_| NotAuthentic)
+        self.0.read_message(message, &mut payload).map_err(|_| NotAuthentic)?;
+        Ok(payload[0])
     }
 
-    /// The keys, once both messages have passed.
-    pub(super) fn finish(mut self) -> TransportKeys {
+    /// The keys for this cipher, once both messages have passed.
+    pub(super) fn finish(mut self, cipher: RecordCipher) -> TransportKeys {
         debug_assert!(self.0.is_handshake_finished());
         let keys = Zeroizing::new(<[[u8; 32]; 2]>::from(self.0.dangerously_get_raw_split()));
         let [initiator, responder] = &*keys;
         let (send, receive) =
             if self.0.is_initiator() { (initiator, responder) } else { (responder, initiator) };
-        TransportKeys { send: CipherState::new(send), receive: CipherState::new(receive) }
+        TransportKeys { send: DirectionKey::new(cipher, send), receive: DirectionKey::new(cipher, receive) }
     }
 }
 
@@ -130,15 +133,15 @@ mod tests {
         let key = key(&TERMS);
         let (mut child, mut parent) =
             (Handshake::initiator(&key, entropy(1)), Handshake::responder(&key, entropy(2)));
-        parent.read(&child.write()).unwrap();
-        child.read(&parent.write()).unwrap();
+        assert_eq!(parent.read(&child.write(3)).unwrap(), 3);
+        assert_eq!(child.read(&parent.write(1)).unwrap(), 1);
         (child, parent)
     }
 
     #[test]
     fn records_are_what_snow_itself_would_send_and_take() {
         let (child, parent) = pair();
-        let mut child = child.finish();
+        let mut child = child.finish(RecordCipher::ChaCha20Poly1305);
         let mut parent = parent.0.into_transport_mode().unwrap();
         for length in [0, 1, 15, 16, 17, 64, 1000, 16_384] {
             let plain = alloc::vec![0x5a; length];

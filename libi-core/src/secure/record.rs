@@ -7,11 +7,10 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use chacha20poly1305::aead::AeadInPlace;
-use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::RecordFault;
+use super::cipher::{DirectionKey, TAG_LEN};
 
 /// The most plaintext bytes in one record. A relay can pass bytes on only when their record is
 /// complete, and this much fits into the nearest cache during decryption; records four times as
@@ -24,12 +23,11 @@ pub const MAX_CIPHERTEXT: usize = MAX_PLAINTEXT + TAG_LEN;
 /// No record is empty: a peer could otherwise cause work without sending anything.
 pub(super) const MIN_CIPHERTEXT: usize = 1 + TAG_LEN;
 
-pub(super) const TAG_LEN: usize = 16;
 const LENGTH_LEN: usize = 2;
 
 /// The sending half of an encrypted link. Its output has to be sent completely and in order.
 pub struct Sealer {
-    key: CipherState,
+    key: DirectionKey,
 }
 
 /// The receiving half of an encrypted link.
@@ -42,12 +40,12 @@ pub struct Opener {
 }
 
 enum OpenerState {
-    Alive(CipherState),
+    Alive(DirectionKey),
     Dead(RecordFault),
 }
 
 impl Sealer {
-    pub(super) const fn new(key: CipherState) -> Self {
+    pub(super) const fn new(key: DirectionKey) -> Self {
         Self { key }
     }
 
@@ -87,12 +85,12 @@ impl Sealer {
     /// Skips to a later nonce, for tests of the last ones.
     #[cfg(test)]
     pub(super) const fn skip_to(&mut self, nonce: u64) {
-        self.key.next = nonce;
+        self.key.skip_to(nonce);
     }
 }
 
 impl Opener {
-    pub(super) const fn new(key: CipherState) -> Self {
+    pub(super) const fn new(key: DirectionKey) -> Self {
         Self { state: OpenerState::Alive(key), split: Vec::new(), handed_out: false }
     }
 
@@ -110,7 +108,7 @@ impl Opener {
             OpenerState::Alive(key) => key,
             OpenerState::Dead(fault) => return Err(*fault),
         };
-        let opened = match next_box(&mut self.split, input, key.next) {
+        let opened = match next_box(&mut self.split, input, key.next()) {
             Ok(Some(sealed)) => {
                 self.handed_out = sealed.was_split;
                 key.open(sealed.bytes).map(|plain| Some(&*plain))
@@ -129,20 +127,20 @@ impl Opener {
         match &self.state {
             OpenerState::Dead(fault) => Err(*fault),
             OpenerState::Alive(_) if self.handed_out || self.split.is_empty() => Ok(()),
-            OpenerState::Alive(key) => Err(RecordFault::Cut { record: key.next, have: self.split.len() }),
+            OpenerState::Alive(key) => Err(RecordFault::Cut { record: key.next(), have: self.split.len() }),
         }
     }
 }
 
 impl fmt::Debug for Sealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seal").finish_non_exhaustive()
+        f.debug_struct("Sealer").finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Opener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut open = f.debug_struct("Open");
+        let mut open = f.debug_struct("Opener");
         match &self.state {
             OpenerState::Alive(_) => open.finish_non_exhaustive(),
             OpenerState::Dead(fault) => open.field("dead", fault).finish_non_exhaustive(),
@@ -208,58 +206,6 @@ fn gather(split: &mut Vec<u8>, input: &mut &mut [u8], wanted: usize) {
         // Reserves for the longest record at once: growing would leave plaintext in freed memory.
         split.reserve_exact(LENGTH_LEN + MAX_CIPHERTEXT - split.len());
         split.extend_from_slice(front);
-    }
-}
-
-/// The key of one direction and the number of its next message: Noise's `CipherState`.
-pub(super) struct CipherState {
-    cipher: ChaCha20Poly1305,
-    next: u64,
-}
-
-impl CipherState {
-    pub(super) fn new(key: &[u8; 32]) -> Self {
-        Self { cipher: ChaCha20Poly1305::new(key.into()), next: 0 }
-    }
-
-    /// Encrypts in place and returns the tag.
-    pub(super) fn seal(&mut self, plain: &mut [u8]) -> Result<[u8; TAG_LEN], RecordFault> {
-        let nonce = self.nonce()?;
-        let tag = self
-            .cipher
-            .encrypt_in_place_detached(&nonce.into(), &[], plain)
-            .expect("a piece is far shorter than what the cipher takes, 256 GiB");
-        self.next += 1;
-        Ok(tag.into())
-    }
-
-    /// Checks the tag at the end of `sealed` and decrypts the rest in place.
-    pub(super) fn open<'a>(&mut self, sealed: &'a mut [u8]) -> Result<&'a mut [u8], RecordFault> {
-        let nonce = self.nonce()?;
-        let damaged = RecordFault::Damaged { record: self.next };
-        let (plain, tag) = sealed.split_last_chunk_mut::<TAG_LEN>().ok_or(damaged)?;
-        self.cipher
-            .decrypt_in_place_detached(&nonce.into(), &[], plain, (&*tag).into())
-            .map_err(|_| damaged)?;
-        self.next += 1;
-        Ok(plain)
-    }
-
-    /// Checks that this many messages can still be encrypted; if not, all later calls fail as well.
-    fn reserve(&mut self, messages: u64) -> Result<(), RecordFault> {
-        if u64::MAX - self.next < messages {
-            self.next = u64::MAX;
-            return Err(RecordFault::Exhausted);
-        }
-        Ok(())
-    }
-
-    fn nonce(&mut self) -> Result<[u8; 12], RecordFault> {
-        // Noise reserves the last number.
-        self.reserve(1)?;
-        let mut nonce = [0; 12];
-        nonce[4..].copy_from_slice(&self.next.to_le_bytes());
-        Ok(nonce)
     }
 }
 

@@ -2,12 +2,11 @@
 
 use core::fmt;
 
-use blake2::Blake2sMac256;
-use blake2::digest::{FixedOutput, KeyInit, Update};
 use serde::{Deserialize, Serialize};
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 use super::Secret;
+use super::digest::keyed_hash;
 use crate::ids::{HostIndex, SessionId, StartId};
 use crate::wire::Version;
 
@@ -118,12 +117,12 @@ impl LinkKey {
     #[must_use]
     pub fn derive(secret: &Secret, terms: &Terms) -> Self {
         let prologue = terms.prologue();
-        let id = keyed_hash(secret, b"libi id ", &prologue);
+        let id = keyed_hash(secret.for_ticket(), &[b"libi id ", &prologue]);
         let mut key = Self {
             id: KeyId([0; KeyId::LEN]),
             mode: terms.mode,
             prologue,
-            psk: keyed_hash(secret, b"libi psk", &prologue),
+            psk: keyed_hash(secret.for_ticket(), &[b"libi psk", &prologue]),
         };
         key.id.0.copy_from_slice(&id[..KeyId::LEN]);
         key
@@ -172,23 +171,14 @@ impl Secret {
     pub fn of_start(&self, start: StartId) -> Self {
         let mut prologue = [0; Terms::PROLOGUE_LEN];
         prologue[..4].copy_from_slice(&start.0.to_le_bytes());
-        Self::from_ticket(&keyed_hash(self, b"libi run", &prologue))
+        Self::from_ticket(&keyed_hash(self.for_ticket(), &[b"libi run", &prologue]))
     }
 
     /// The secret with which hosts of the session that has this secret get files from each other.
     #[must_use]
     pub fn of_files(&self) -> Self {
-        Self::from_ticket(&keyed_hash(self, b"libifile", &[0; Terms::PROLOGUE_LEN]))
+        Self::from_ticket(&keyed_hash(self.for_ticket(), &[b"libifile", &[0; Terms::PROLOGUE_LEN]]))
     }
 }
 
 impl ZeroizeOnDrop for LinkKey {}
-
-fn keyed_hash(secret: &Secret, label: &[u8; 8], prologue: &[u8]) -> Zeroizing<[u8; 32]> {
-    let mut hash = Blake2sMac256::new(secret.for_ticket().into());
-    hash.update(label);
-    hash.update(prologue);
-    let mut output = Zeroizing::new([0; 32]);
-    hash.finalize_into((&mut *output).into());
-    output
-}

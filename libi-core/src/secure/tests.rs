@@ -20,6 +20,8 @@ pub(super) fn entropy(byte: u8) -> Entropy {
     Entropy::new(&mut [byte; 32])
 }
 
+pub(super) const PORTABLE: CipherOffer = CipherOffer::PORTABLE;
+
 pub(super) const TERMS: Terms = Terms {
     version: Version(1),
     session: SessionId(1),
@@ -55,8 +57,13 @@ pub(super) fn opening_of(message: &[u8; OPENING_LEN]) -> Opening {
 
 /// Both ends of a link, child first.
 pub(super) fn secured(key: &LinkKey) -> (SecuredLink, SecuredLink) {
-    let (child, opening) = AwaitReply::begin(key, entropy(1));
-    let (parent, reply) = opening_of(&opening).answer(Some(key), entropy(2)).unwrap();
+    linked(key, PORTABLE, PORTABLE)
+}
+
+/// Both ends of a link, child first, which make these offers.
+pub(super) fn linked(key: &LinkKey, childs: CipherOffer, parents: CipherOffer) -> (SecuredLink, SecuredLink) {
+    let (child, opening) = AwaitReply::begin(key, childs, entropy(1));
+    let (parent, reply) = opening_of(&opening).answer(Some(key), parents, entropy(2)).unwrap();
     let Ok(HandshakeStep::Done((child, proof))) = child.step(&mut &reply[..]) else {
         panic!("the reply is genuine");
     };
@@ -69,7 +76,7 @@ pub(super) fn secured(key: &LinkKey) -> (SecuredLink, SecuredLink) {
 /// One direction of an encrypted link, without the handshake, which takes longer than what is
 /// tested here.
 pub(super) fn one_way() -> (Sealer, Opener) {
-    let key = || record::CipherState::new(&[9; 32]);
+    let key = || cipher::DirectionKey::new(RecordCipher::ChaCha20Poly1305, &[9; 32]);
     (Sealer::new(key()), Opener::new(key()))
 }
 
@@ -99,8 +106,8 @@ pub(super) fn read(open: &mut Opener, stream: &[u8], cuts: &[usize]) -> (Vec<u8>
 #[test]
 fn what_one_end_seals_the_other_opens_in_both_directions() {
     let (
-        SecuredLink::Encrypted { mut seal, mut open },
-        SecuredLink::Encrypted { seal: mut back, open: mut parent },
+        SecuredLink::Encrypted { mut seal, mut open, .. },
+        SecuredLink::Encrypted { seal: mut back, open: mut parent, .. },
     ) = secured(&key(&TERMS))
     else {
         panic!("these terms say encrypted");
@@ -143,8 +150,8 @@ fn terms_that_differ_give_links_without_visible_relation() {
 #[test]
 fn no_debug_output_shows_secret_bytes() {
     let key = key(&TERMS);
-    let (child, opening) = AwaitReply::begin(&key, entropy(1));
-    let (parent, _) = opening_of(&opening).answer(Some(&key), entropy(2)).unwrap();
+    let (child, opening) = AwaitReply::begin(&key, PORTABLE, entropy(1));
+    let (parent, _) = opening_of(&opening).answer(Some(&key), PORTABLE, entropy(2)).unwrap();
     let (one, other) = secured(&key);
     let shown = [
         format!("{:?} {:#?}", secret(7), secret(7)),

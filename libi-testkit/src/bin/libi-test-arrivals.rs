@@ -21,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant as Time};
 
 use libi_core::machine::Machine;
-use libi_core::secure::{AwaitReply, Entropy, HandshakeStep, LinkKey, SecuredLink};
+use libi_core::secure::{AwaitReply, CipherOffer, Entropy, HandshakeStep, LinkKey, SecuredLink};
 use libi_core::time::Instant;
 use libi_core::wire::{FrameReader, Limits};
 use libi_launch::machine::{
@@ -210,7 +210,7 @@ impl Arrivals {
         self.epoll.add(&stream, EpollEvent::new(interest, index as u64)).unwrap();
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).unwrap();
-        let (reply, opening) = AwaitReply::begin(&self.key, Entropy::new(&mut bytes));
+        let (reply, opening) = AwaitReply::begin(&self.key, CipherOffer::PORTABLE, Entropy::new(&mut bytes));
         let arrival = &mut self.all[index];
         (arrival.stream, arrival.state) = (Some(stream), State::Handshake(reply));
         arrival.again = Some(Time::now() + arrival.limit + jitter(arrival.limit / 2));

@@ -269,7 +269,7 @@ impl SessionIo {
         let has_claimed = peer.until == Instant::FAR_FUTURE;
         loop {
             let mut bytes = Vec::new();
-            let more = peer.stream.read(&mut self.buffer[..4 << 10], &mut bytes, false);
+            let more = peer.stream.read(&mut self.buffer[..4 << 10], None, &mut bytes, false);
             let mut rest = &bytes[..];
             if has_claimed {
                 // The node has not answered yet. What follows the claim is kept for the link; a member

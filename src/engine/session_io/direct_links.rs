@@ -220,8 +220,8 @@ impl SessionIo {
             };
             let Some(direct) = &mut link_io.direct else { return false };
             let to_the_end = to_the_end || turn.targets.may_end(direct.token);
-            let receive_buffer = link_io.reader.receive_buffer().filter(|_| direct.inner.is_plaintext());
-            if let Some((place, missing)) = receive_buffer {
+            let mut frame = link_io.reader.receive_buffer();
+            if let Some((place, missing)) = frame.take_if(|_| direct.inner.is_plaintext()) {
                 let limit = missing.min(READ_LIMIT - total);
                 match direct.inner.stream.read_into(place, limit) {
                     Ok(count @ 1..) => {
@@ -240,9 +240,10 @@ impl SessionIo {
                 }
             }
             let mut bytes = Vec::new();
-            let more = direct.inner.read(&mut self.buffer, &mut bytes, to_the_end);
-            total += bytes.len().max(1);
-            if !bytes.is_empty() {
+            let continues = frame.is_some();
+            let more = direct.inner.read(&mut self.buffer, frame, &mut bytes, to_the_end);
+            total += self.buffer.len();
+            if continues || !bytes.is_empty() {
                 let may_be_secret = link == LinkId::PARENT && self.node.may_receive_secrets();
                 self.receive(link, &bytes, turn);
                 if may_be_secret {

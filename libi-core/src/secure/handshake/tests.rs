@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::super::tests::{TERMS, entropy, key, opening_of, other_terms, secret};
+use super::super::tests::{PORTABLE, TERMS, entropy, key, opening_of, other_terms, secret};
 use super::super::{Secret, Terms};
 use super::*;
 use crate::ids::{HostIndex, SessionId};
@@ -32,16 +32,16 @@ fn take_proof(parent: AwaitProof, proof: &[u8]) -> Result<SecuredLink, Handshake
 
 /// Everything a handshake sends, up to the proof.
 fn messages(key: &LinkKey) -> ([u8; OPENING_LEN], [u8; REPLY_LEN], [u8; PROOF_LEN]) {
-    let (child, opening) = AwaitReply::begin(key, entropy(1));
-    let (_, reply) = opening_of(&opening).answer(Some(key), entropy(2)).unwrap();
+    let (child, opening) = AwaitReply::begin(key, PORTABLE, entropy(1));
+    let (_, reply) = opening_of(&opening).answer(Some(key), PORTABLE, entropy(2)).unwrap();
     (opening, reply, take_reply(child, &reply).unwrap())
 }
 
 #[test]
 fn the_messages_have_the_lengths_that_the_protocol_states() {
-    assert_eq!((OPENING_LEN, REPLY_LEN, PROOF_LEN), (64, 48, 16));
+    assert_eq!((OPENING_LEN, REPLY_LEN, PROOF_LEN), (65, 49, 16));
     for awaited in [HandshakeMessage::Opening, HandshakeMessage::Reply, HandshakeMessage::Proof] {
-        assert!([64, 48, 16].contains(&awaited.length()));
+        assert!([65, 49, 16].contains(&awaited.length()));
     }
 }
 
@@ -54,14 +54,14 @@ fn before_proof_a_connection_occupies_little() {
 #[test]
 fn what_follows_a_message_is_left_alone() {
     let key = key(&TERMS);
-    let (child, opening) = AwaitReply::begin(&key, entropy(1));
+    let (child, opening) = AwaitReply::begin(&key, PORTABLE, entropy(1));
     let opening = [&opening[..], b"more"].concat();
     let mut input = &opening[..];
     let HandshakeStep::Done(received) = AwaitOpening::new().step(&mut input) else {
         panic!("the opening is complete");
     };
     assert_eq!(input, b"more");
-    let (parent, reply) = received.answer(Some(&key), entropy(2)).unwrap();
+    let (parent, reply) = received.answer(Some(&key), PORTABLE, entropy(2)).unwrap();
     let reply = [&reply[..], b"records"].concat();
     let mut input = &reply[..];
     let Ok(HandshakeStep::Done((_, proof))) = child.step(&mut input) else {
@@ -77,9 +77,9 @@ fn what_follows_a_message_is_left_alone() {
 #[test]
 fn another_secret_is_refused_at_the_opening() {
     let theirs = LinkKey::derive(&secret(8), &TERMS);
-    let (_, opening) = AwaitReply::begin(&theirs, entropy(1));
+    let (_, opening) = AwaitReply::begin(&theirs, PORTABLE, entropy(1));
     for ours in [None, Some(&key(&TERMS))] {
-        let refused = opening_of(&opening).answer(ours, entropy(2)).err();
+        let refused = opening_of(&opening).answer(ours, PORTABLE, entropy(2)).err();
         assert_eq!(refused, Some(HandshakeFault::UnknownKey));
     }
 }
@@ -90,9 +90,9 @@ fn the_right_id_over_any_other_key_is_refused_at_the_opening() {
     others.push(LinkKey::derive(&secret(8), &TERMS));
     let key = key(&TERMS);
     for other in others {
-        let (_, mut opening) = AwaitReply::begin(&other, entropy(1));
+        let (_, mut opening) = AwaitReply::begin(&other, PORTABLE, entropy(1));
         opening[..KeyId::LEN].copy_from_slice(&key.id().0);
-        let refused = opening_of(&opening).answer(Some(&key), entropy(2)).err();
+        let refused = opening_of(&opening).answer(Some(&key), PORTABLE, entropy(2)).err();
         assert_eq!(refused, Some(not_proven(HandshakeMessage::Opening)), "{other:?}");
     }
 }
@@ -103,9 +103,9 @@ fn a_parent_without_the_key_is_refused_at_the_reply() {
     let key = key(&TERMS);
     for other in others {
         // Its own handshake, under the id that the child asked for, as an impostor would do.
-        let (child, _) = AwaitReply::begin(&key, entropy(1));
-        let (_, theirs) = AwaitReply::begin(&other, entropy(1));
-        let (_, reply) = opening_of(&theirs).answer(Some(&other), entropy(2)).unwrap();
+        let (child, _) = AwaitReply::begin(&key, PORTABLE, entropy(1));
+        let (_, theirs) = AwaitReply::begin(&other, PORTABLE, entropy(1));
+        let (_, reply) = opening_of(&theirs).answer(Some(&other), PORTABLE, entropy(2)).unwrap();
         assert_eq!(take_reply(child, &reply), Err(not_proven(HandshakeMessage::Reply)), "{other:?}");
     }
 }
@@ -113,15 +113,18 @@ fn a_parent_without_the_key_is_refused_at_the_reply() {
 #[test]
 fn an_opening_for_the_decoy_that_stands_for_unknown_links_is_refused() {
     let decoy = LinkKey::decoy();
-    let (_, opening) = AwaitReply::begin(&decoy, entropy(1));
-    assert_eq!(opening_of(&opening).answer(None, entropy(2)).err(), Some(HandshakeFault::UnknownKey));
+    let (_, opening) = AwaitReply::begin(&decoy, PORTABLE, entropy(1));
+    assert_eq!(
+        opening_of(&opening).answer(None, PORTABLE, entropy(2)).err(),
+        Some(HandshakeFault::UnknownKey)
+    );
 }
 
 #[test]
 fn a_replayed_opening_leads_to_no_proof() {
     let key = key(&TERMS);
     let (opening, first_reply, proof) = messages(&key);
-    let (parent, reply) = opening_of(&opening).answer(Some(&key), entropy(3)).unwrap();
+    let (parent, reply) = opening_of(&opening).answer(Some(&key), PORTABLE, entropy(3)).unwrap();
     assert_ne!(reply, first_reply);
     assert_eq!(take_proof(parent, &proof).err(), Some(not_proven(HandshakeMessage::Proof)));
 }
@@ -130,28 +133,28 @@ fn a_replayed_opening_leads_to_no_proof() {
 fn a_replayed_reply_is_refused() {
     let key = key(&TERMS);
     let (_, reply, _) = messages(&key);
-    let (child, _) = AwaitReply::begin(&key, entropy(3));
+    let (child, _) = AwaitReply::begin(&key, PORTABLE, entropy(3));
     assert_eq!(take_reply(child, &reply), Err(not_proven(HandshakeMessage::Reply)));
 }
 
 #[test]
 fn an_opening_sent_back_is_no_reply() {
     let key = key(&TERMS);
-    let (child, opening) = AwaitReply::begin(&key, entropy(1));
+    let (child, opening) = AwaitReply::begin(&key, PORTABLE, entropy(1));
     assert_eq!(take_reply(child, &opening), Err(not_proven(HandshakeMessage::Reply)));
-    let (child, opening) = AwaitReply::begin(&key, entropy(1));
+    let (child, opening) = AwaitReply::begin(&key, PORTABLE, entropy(1));
     assert_eq!(take_reply(child, &opening[KeyId::LEN..]), Err(not_proven(HandshakeMessage::Reply)));
 }
 
 #[test]
 fn two_tries_with_one_ticket_share_nothing_but_the_id() {
     let key = key(&TERMS);
-    let (one, first) = AwaitReply::begin(&key, entropy(1));
-    let (_, second) = AwaitReply::begin(&key, entropy(3));
+    let (one, first) = AwaitReply::begin(&key, PORTABLE, entropy(1));
+    let (_, second) = AwaitReply::begin(&key, PORTABLE, entropy(3));
     assert_eq!(first[..KeyId::LEN], second[..KeyId::LEN]);
     assert_ne!(first[KeyId::LEN..], second[KeyId::LEN..]);
     // The reply to one does not do for the other.
-    let (_, reply) = opening_of(&second).answer(Some(&key), entropy(2)).unwrap();
+    let (_, reply) = opening_of(&second).answer(Some(&key), PORTABLE, entropy(2)).unwrap();
     assert_eq!(take_reply(one, &reply), Err(not_proven(HandshakeMessage::Reply)));
 }
 
@@ -162,16 +165,16 @@ fn every_flipped_bit_of_every_message_is_refused() {
     for bit in 0..8 * OPENING_LEN {
         let mut changed = opening;
         changed[bit / 8] ^= 1 << (bit % 8);
-        assert!(opening_of(&changed).answer(Some(&key), entropy(2)).is_err(), "opening, bit {bit}");
+        assert!(opening_of(&changed).answer(Some(&key), PORTABLE, entropy(2)).is_err(), "opening, bit {bit}");
     }
     for bit in 0..8 * REPLY_LEN {
-        let (child, _) = AwaitReply::begin(&key, entropy(1));
+        let (child, _) = AwaitReply::begin(&key, PORTABLE, entropy(1));
         let mut changed = reply;
         changed[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(take_reply(child, &changed), Err(not_proven(HandshakeMessage::Reply)), "reply, bit {bit}");
     }
     for bit in 0..8 * PROOF_LEN {
-        let (parent, _) = opening_of(&opening).answer(Some(&key), entropy(2)).unwrap();
+        let (parent, _) = opening_of(&opening).answer(Some(&key), PORTABLE, entropy(2)).unwrap();
         let mut changed = proof;
         changed[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(
@@ -194,11 +197,11 @@ fn every_cut_is_reported_with_what_was_awaited() {
         assert_eq!(waiting.end(), cut(HandshakeMessage::Opening, have));
     }
     for have in 0..REPLY_LEN {
-        let (child, _) = AwaitReply::begin(&key, entropy(1));
+        let (child, _) = AwaitReply::begin(&key, PORTABLE, entropy(1));
         assert_eq!(take_reply(child, &reply[..have]), Err(cut(HandshakeMessage::Reply, have)));
     }
     for have in 0..PROOF_LEN {
-        let (parent, _) = opening_of(&opening).answer(Some(&key), entropy(2)).unwrap();
+        let (parent, _) = opening_of(&opening).answer(Some(&key), PORTABLE, entropy(2)).unwrap();
         assert_eq!(take_proof(parent, &proof[..have]).err(), Some(cut(HandshakeMessage::Proof, have)));
     }
 }
@@ -211,13 +214,13 @@ fn garbage_of_every_length_is_refused() {
         match AwaitOpening::new().step(&mut &garbage[..]) {
             HandshakeStep::Wait(_) => assert!(len < OPENING_LEN),
             HandshakeStep::Done(opening) => {
-                let refused = opening.answer(Some(&key), entropy(2)).err();
+                let refused = opening.answer(Some(&key), PORTABLE, entropy(2)).err();
                 assert_eq!(refused, Some(HandshakeFault::UnknownKey));
             }
         }
-        let (child, opening) = AwaitReply::begin(&key, entropy(1));
+        let (child, opening) = AwaitReply::begin(&key, PORTABLE, entropy(1));
         assert!(take_reply(child, &garbage).is_err());
-        let (parent, _) = opening_of(&opening).answer(Some(&key), entropy(2)).unwrap();
+        let (parent, _) = opening_of(&opening).answer(Some(&key), PORTABLE, entropy(2)).unwrap();
         assert!(take_proof(parent, &garbage).is_err());
     }
 }
@@ -225,10 +228,10 @@ fn garbage_of_every_length_is_refused() {
 #[test]
 fn a_public_key_of_small_order_proves_nothing() {
     let key = key(&TERMS);
-    let (child, opening) = AwaitReply::begin(&key, entropy(1));
+    let (child, opening) = AwaitReply::begin(&key, PORTABLE, entropy(1));
     let mut changed = opening;
     changed[KeyId::LEN..KeyId::LEN + 32].fill(0);
-    assert!(opening_of(&changed).answer(Some(&key), entropy(2)).is_err());
+    assert!(opening_of(&changed).answer(Some(&key), PORTABLE, entropy(2)).is_err());
     assert!(take_reply(child, &[0; REPLY_LEN]).is_err());
 }
 
@@ -245,7 +248,7 @@ proptest! {
             ..TERMS
         };
         let key = LinkKey::derive(&Secret::from_ticket(&secret_bytes), &terms);
-        let (mut child, opening) = AwaitReply::begin(&key, Entropy::new(&mut childs.clone()));
+        let (mut child, opening) = AwaitReply::begin(&key, PORTABLE, Entropy::new(&mut childs.clone()));
         let mut waiting = AwaitOpening::new();
         let mut received = None;
         for mut piece in opening.chunks(size) {
@@ -256,7 +259,7 @@ proptest! {
         }
         let received = received.expect("all bytes of an opening are an opening");
         prop_assert_eq!(received.key_id(), key.id());
-        let (mut parent, reply) = received.answer(Some(&key), Entropy::new(&mut parents.clone())).unwrap();
+        let (mut parent, reply) = received.answer(Some(&key), PORTABLE, Entropy::new(&mut parents.clone())).unwrap();
         prop_assert_eq!(parent.key_id(), key.id());
         let mut proof = None;
         for mut piece in reply.chunks(size) {

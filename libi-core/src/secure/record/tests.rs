@@ -112,7 +112,7 @@ fn records_left_out_repeated_or_swapped_are_refused() {
 
 #[test]
 fn a_record_of_the_other_direction_is_refused() {
-    let (SecuredLink::Encrypted { mut seal, mut open }, _) = secured(&key(&TERMS)) else {
+    let (SecuredLink::Encrypted { mut seal, mut open, .. }, _) = secured(&key(&TERMS)) else {
         panic!("these terms say encrypted");
     };
     let wire = sealed(&mut seal, &[b"back at you"]);

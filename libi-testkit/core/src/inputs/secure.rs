@@ -2,8 +2,8 @@
 
 use libi_core::ids::{HostIndex, SessionId};
 use libi_core::secure::{
-    AwaitOpening, AwaitProof, AwaitReply, Entropy, HandshakeFault, HandshakeMessage, HandshakeStep, LinkKey,
-    LinkSecurity, Opener, Opening, Parent, RecordFault, Secret, SecuredLink, Terms,
+    AwaitOpening, AwaitProof, AwaitReply, CipherOffer, Entropy, HandshakeFault, HandshakeMessage,
+    HandshakeStep, LinkKey, LinkSecurity, Opener, Opening, Parent, RecordFault, Secret, SecuredLink, Terms,
 };
 use libi_core::wire::Version;
 
@@ -41,7 +41,7 @@ impl Genuine {
             mode: LinkSecurity::Encrypted,
         };
         let key = LinkKey::derive(&Secret::from_ticket(&[7; 32]), &terms);
-        let (child, opening) = AwaitReply::begin(&key, Entropy::new(&mut [1; 32]));
+        let (child, opening) = AwaitReply::begin(&key, CipherOffer::PORTABLE, Entropy::new(&mut [1; 32]));
         let (_, reply) = answer(&key, &opening, opening.len()).expect("a genuine opening");
         let Ok((SecuredLink::Encrypted { mut seal, .. }, proof)) = take_reply(child, &reply, reply.len())
         else {
@@ -55,7 +55,7 @@ impl Genuine {
     }
 
     fn child(&self) -> AwaitReply {
-        AwaitReply::begin(&self.key, Entropy::new(&mut [1; 32])).0
+        AwaitReply::begin(&self.key, CipherOffer::PORTABLE, Entropy::new(&mut [1; 32])).0
     }
 
     fn parent(&self) -> AwaitProof {
@@ -131,11 +131,11 @@ fn check_damage(data: &[u8], size: usize, genuine: &Genuine) {
 }
 
 fn answer(key: &LinkKey, data: &[u8], size: usize) -> Result<(AwaitProof, Vec<u8>), HandshakeFault> {
-    let unknown = opening(data, size)?.answer(None, Entropy::new(&mut [2; 32]));
+    let unknown = opening(data, size)?.answer(None, CipherOffer::PORTABLE, Entropy::new(&mut [2; 32]));
     assert_eq!(unknown.err(), Some(HandshakeFault::UnknownKey));
     let opening = opening(data, size)?;
     let found = (opening.key_id() == key.id()).then_some(key);
-    let (parent, reply) = opening.answer(found, Entropy::new(&mut [2; 32]))?;
+    let (parent, reply) = opening.answer(found, CipherOffer::PORTABLE, Entropy::new(&mut [2; 32]))?;
     Ok((parent, reply.to_vec()))
 }
 
