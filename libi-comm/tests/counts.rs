@@ -9,6 +9,7 @@ use libi_core::ids::{LinkId, Rank};
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 
+use libi_cases::heap::Heap;
 use libi_cases::shape::{Process, Shape, Tree};
 
 /// The processes of a session, and what is on its way between them.
@@ -16,6 +17,8 @@ struct Wires {
     groups: Vec<Group>,
     processes: Vec<Process>,
     under_way: VecDeque<(usize, LinkId, Bytes)>,
+    /// The processes that were lent memory.
+    lent: BTreeMap<usize, u32>,
     /// The lengths of the frames by sender and receiver.
     sent: BTreeMap<(usize, usize), Vec<usize>>,
     open: usize,
@@ -24,11 +27,14 @@ struct Wires {
 
 impl Wires {
     fn new(size: u32, per_host: u32, tree: Tree) -> Self {
-        let shape = Shape::plain(size, per_host, tree, 3);
+        Self::of(&Shape::plain(size, per_host, tree, 3), Group::new)
+    }
+
+    fn of(shape: &Shape, group: impl Fn() -> Group) -> Self {
         let processes = shape.processes();
-        let groups = processes.iter().map(|_| Group::new()).collect();
-        let (under_way, sent) = Default::default();
-        let mut wires = Self { groups, processes, under_way, sent, open: 0, calls: 0 };
+        let groups = processes.iter().map(|_| group()).collect();
+        let (under_way, lent, sent) = Default::default();
+        let mut wires = Self { groups, processes, under_way, lent, sent, open: 0, calls: 0 };
         for at in 0..wires.processes.len() {
             let up = Event::Up(wires.processes[at].topology.clone());
             wires.tell(at, up);
@@ -41,10 +47,14 @@ impl Wires {
         self.groups[who].on(event, Instant::ZERO, &mut effects);
         for effect in effects {
             match effect {
+                Effect::SendRegion(link, frame, lent) => {
+                    let (to, at) = self.other_end(who, link);
+                    *self.lent.entry(to).or_default() += 1;
+                    self.tell(to, Event::Region(at, lent.bytes));
+                    self.under_way.push_back((to, at, frame.concat()));
+                }
                 Effect::Send(link, frame) => {
-                    let process = &self.processes[who];
-                    let child = process.links.get(&link).map(|child| (*child, LinkId::PARENT));
-                    let (to, at) = child.or(process.parent).unwrap();
+                    let (to, at) = self.other_end(who, link);
                     self.sent.entry((who, to)).or_default().push(frame.len());
                     self.under_way.push_back((to, at, frame.concat()));
                 }
@@ -53,9 +63,15 @@ impl Wires {
                     self.open -= 1;
                 }
                 Effect::WakeAt(_) | Effect::Confirmed(_) => {}
-                Effect::SendRegion(..) | Effect::Lost(_) => panic!("{effect:?}"),
+                Effect::Lost(_) => panic!("{effect:?}"),
             }
         }
+    }
+
+    fn other_end(&self, who: usize, link: LinkId) -> (usize, LinkId) {
+        let process = &self.processes[who];
+        let child = process.links.get(&link).map(|child| (*child, LinkId::PARENT));
+        child.or(process.parent).unwrap()
     }
 
     /// These members call, and everything is delivered. Returns what was sent.
@@ -250,4 +266,19 @@ fn a_host_queries_a_local_key_once_for_all_its_members() {
     // The value is cached there now.
     let again = wires.all(|me| (me >= 48).then(|| Call::Get { key: "key".into(), wait: false }));
     assert!(!again.contains_key(&(leader(3), leader(0))));
+}
+
+#[test]
+fn every_member_of_a_host_is_lent_a_long_broadcast_whether_a_member_or_an_agent_leads_it() {
+    for (agents, borrowers) in [(false, 4 * 3), (true, 4 * 4 - 1)] {
+        let shape = Shape { agents, ..Shape::plain(16, 4, Tree::Binary, 3) };
+        let mut wires = Wires::of(&shape, || Group::with_memory(Box::new(Heap)));
+        let data = Bytes::from(vec![7; 1 << 20]);
+        wires.all(|rank| {
+            let data = (rank == 0).then(|| data.clone());
+            Some(Call::Broadcast { root: Rank(0), data, length: None })
+        });
+        assert_eq!(wires.lent.len(), borrowers, "agents: {agents}");
+        assert!(wires.lent.values().all(|times| *times == 1));
+    }
 }

@@ -30,7 +30,7 @@ use crate::contract::Outcome;
 use crate::error::CommError;
 use crate::memory::{REGION_MIN, SealedRegion, SharedMemory};
 use crate::message::CallSignature;
-use crate::piece::{ALL, Item, Piece};
+use crate::piece::{ALL, Piece};
 
 /// How far a call has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,17 +247,18 @@ impl CallState {
         CallIo { flow, received, view }.forward(piece, 1, to, from);
     }
 
-    /// Allocates shared memory if one item goes to all members and is large, and members of this
-    /// host will get it from this process.
+    /// Allocates shared memory at the first piece of the one item of a call that goes to all
+    /// members, if it is large and members of this host will get it from this process.
     pub(crate) fn begin_region(
         &mut self,
-        item: Item,
+        first: &Piece,
         memory: &mut Option<Box<dyn SharedMemory>>,
         view: &GroupView,
     ) {
-        let begun = self.region.is_some() || self.received.is_complete();
+        let begun = first.offset != 0 || self.region.is_some() || self.sealed.is_some();
         let Operation { senders, receivers, .. } = self.operation;
         let is_one = (senders, receivers) == (Senders::Root, Receivers::All);
+        let Piece { item, .. } = *first;
         if !is_one || item.total < REGION_MIN || begun {
             return;
         }
@@ -276,13 +277,16 @@ impl CallState {
     }
 
     /// Adds a piece to the shared region.
-    pub(crate) fn fill_region(&mut self, piece: &Piece) -> Result<(), CommError> {
+    pub(crate) fn fill_region(&mut self, piece: &Piece, view: &GroupView) -> Result<(), CommError> {
         let Some(region) = &mut self.region else { return Ok(()) };
         if region.push(piece)?
             && let Some(region) = self.region.take()
         {
-            let sealed = self.sealed.insert(region.seal()?);
-            self.received.take(piece.item.from, 1, sealed.bytes.clone())?;
+            let sealed = region.seal()?;
+            if self.is_for_me(piece, view) {
+                self.received.take(piece.item.from, 1, sealed.bytes.clone())?;
+            }
+            self.sealed = Some(sealed);
         }
         Ok(())
     }

@@ -114,10 +114,12 @@ impl Collective {
             _ => None,
         };
         if let Some(piece) = &given {
-            state.begin_region(piece.item, ctx.memory, ctx.view);
+            state.begin_region(piece, ctx.memory, ctx.view);
         }
         let contributed = state.contribute(contribution, me, ctx.view);
-        if let Err(why) = contributed.and_then(|()| given.map_or(Ok(()), |piece| state.fill_region(&piece))) {
+        if let Err(why) =
+            contributed.and_then(|()| given.map_or(Ok(()), |piece| state.fill_region(&piece, ctx.view)))
+        {
             return self.fail_here(nth, why, ctx);
         }
         self.advance(nth, ctx);
@@ -218,9 +220,9 @@ impl Collective {
         }
         while !payload.is_empty() {
             let piece = Piece::decode(&mut payload).map_err(|_| CommError::Protocol("an invalid piece"))?;
-            state.begin_region(piece.item, ctx.memory, ctx.view);
+            state.begin_region(&piece, ctx.memory, ctx.view);
             state.receive(link, piece.clone(), ctx.view)?;
-            state.fill_region(&piece)?;
+            state.fill_region(&piece, ctx.view)?;
         }
         Ok(())
     }
