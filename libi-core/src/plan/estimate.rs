@@ -28,7 +28,7 @@ pub const PLAUSIBLE_FACTOR: u32 = 2;
 pub const OUTLIER_FACTOR: u32 = 8;
 
 /// The weight of an assumed turn length.
-const ASSUMED_TURN_WEIGHT: u32 = 1;
+pub(super) const ASSUMED_TURN_WEIGHT: u32 = 1;
 /// If every start takes more nanoseconds than it takes to spawn a process, the starts themselves
 /// include the work that launches share: turns are then no longer than starts until a launch is
 /// seen to wait. A single quicker start shows that the others were only delayed, as on a busy
@@ -80,7 +80,13 @@ impl Estimate {
 
     /// Whether starts determine the length of turns, which is only assumed.
     fn starts_include_turns(&self) -> bool {
-        self.turn.weight == ASSUMED_TURN_WEIGHT && self.quickest.is_some_and(|least| least > SPAWN_NANOS)
+        self.turn.weight == ASSUMED_TURN_WEIGHT && !self.starts_return_at_once()
+    }
+
+    /// Whether some start took no longer than it takes to spawn a process, so that launches may wait
+    /// after it.
+    pub(super) fn starts_return_at_once(&self) -> bool {
+        self.quickest.is_none_or(|least| least <= SPAWN_NANOS)
     }
 
     /// Whether REM rests on a measurement, not only on an assumption.

@@ -17,6 +17,9 @@
 //!   backing off <----- Retry::After or Retry::Never ----> forgotten
 //! ```
 //!
+//! A launch in flight that still waits for its turn may be withdrawn for a child (`withdrawal.rs`):
+//! its host leaves in that child's share.
+//!
 //! A waiting host may also leave in a share. The child then has to launch it, and this node only
 //! remembers which child has it, for as long as that child is up. A child that cannot launch it
 //! [hands it back](Queue::hand_back). Each failure moves one host: a launch that fails backs off or
@@ -74,6 +77,7 @@ mod launch;
 mod shares;
 mod transfer;
 mod turns;
+mod withdrawal;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -104,6 +108,10 @@ pub struct Queue {
     in_flight: InFlight,
     /// The next attempt at waiting hosts for which it is not the first.
     attempts: BTreeMap<HostIndex, Attempt>,
+    /// The start of the latest launch that is known to have had its turn: it is answered, or failed.
+    passed: Option<Instant>,
+    /// Whether a launch has failed here.
+    has_failures: bool,
     /// The durations of launches that are answered but not yet counted, by their start.
     answered: BTreeMap<(Instant, HostIndex), Duration>,
     estimate: Estimate,
@@ -148,6 +156,8 @@ impl Queue {
             backing_off: BTreeSet::new(),
             in_flight: InFlight::default(),
             attempts: share.attempts,
+            passed: None,
+            has_failures: false,
             answered: BTreeMap::new(),
             estimate: share.estimate,
             turns: TurnEstimator::new(share.estimate),
@@ -215,6 +225,7 @@ impl Queue {
     /// When this launch is not in flight.
     pub fn child_failed(&mut self, launch: Launch, now: Instant, retry: Retry) -> Result<(), QueueError> {
         self.end_flight(launch)?;
+        self.has_failures = true;
         self.count_answers(now);
         if let Retry::After(back_off) = retry {
             let Launch { host, attempt } = launch;
@@ -299,6 +310,13 @@ impl Queue {
         self.in_flight.len()
     }
 
+    /// Whether this launch has neither become ready nor failed.
+    #[must_use]
+    pub fn is_in_flight(&self, launch: Launch) -> bool {
+        let state = self.states.get(&launch.host);
+        matches!(state, Some(HostState::InFlight { attempt, .. }) if *attempt == launch.attempt)
+    }
+
     /// The start times of the launches in flight that started at or after `since`, in order.
     pub fn in_flight_since(&self, since: Instant) -> impl Iterator<Item = Instant> + '_ {
         self.in_flight.since(since)
@@ -318,6 +336,7 @@ impl Queue {
             Some(&HostState::InFlight { since, attempt }) if attempt == launch.attempt => {
                 self.states.remove(&launch.host);
                 self.in_flight.remove(since, launch.host);
+                self.passed = self.passed.max(Some(since));
                 Ok(since)
             }
             _ => Err(QueueError::NotInFlight(launch)),
@@ -363,27 +382,37 @@ impl Queue {
     }
 
     fn refit(&mut self) {
-        self.turns.estimate(&mut self.estimate);
+        let in_flight = &self.in_flight;
+        let is_open = |started, host| in_flight.contains(started, host);
+        self.turns.estimate(&mut self.estimate, self.passed, is_open);
         self.in_flight.turns(self.turns.iter());
     }
 
     /// The number of waiting hosts that a child that is ready now should get. `launches`: whether this
     /// node can launch some of them itself.
     fn share(&mut self, launches: bool, now: Instant) -> u32 {
-        if self.waiting.is_empty() {
+        self.share_with(launches, 0, now)
+    }
+
+    /// The same, where the last `late` launches in flight count as waiting.
+    fn share_with(&mut self, launches: bool, late: usize, now: Instant) -> u32 {
+        let remaining = self.waiting.len() + late;
+        if remaining == 0 {
             return 0;
         }
         let cost = self.estimate.cost();
         // With few launches in flight, this node is limited by their answers.
         let seq = self.window.map_or(cost.seq, |window| cost.seq.max(cost.rem / window.max(1)));
         let growth = Growth::new(&cost);
+        let mut in_flight = self.in_flight.expected(now, growth.rem());
+        in_flight.truncate(in_flight.len() - late.min(in_flight.len()));
         let capacity = LaunchCapacity {
             growth,
             launcher_growth: launches.then(|| Growth::new(&Cost { seq, ..cost })),
             child_ready: now.as_nanos(),
-            launcher_slot: self.turns.next_free(&self.estimate).max(now).as_nanos(),
-            in_flight: self.in_flight.expected(now, growth.rem()),
-            remaining: u32::try_from(self.waiting.len()).unwrap_or(u32::MAX),
+            launcher_slot: self.turns.slot_before(late, &self.estimate).max(now).as_nanos(),
+            in_flight,
+            remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
         };
         self.earliest_finish = capacity.earliest_finish(self.earliest_finish);
         growth.others_up(self.earliest_finish - now.as_nanos(), capacity.remaining)

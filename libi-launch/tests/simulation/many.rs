@@ -89,7 +89,7 @@ fn all_hosts_of_a_large_start_arrive_and_share_their_links() {
 fn hosts_that_can_launch_three_each_share_what_waits() {
     let hosts = 2_000;
     let mut scenario = Scenario::of_agents(hosts);
-    (scenario.capacity, scenario.turns) = (Some(3), Turns::Lock);
+    (scenario.capacity, scenario.turns) = (Some(3), Turns::Places(1));
     (scenario.seq, scenario.rem) = (Duration::from_millis(9), Duration::from_millis(184));
     let mut sim = begun(&scenario);
     let steps = 1_000 * u64::from(hosts);
@@ -136,4 +136,45 @@ fn hosts_that_only_the_first_host_reaches_are_launched_from_there() {
         let front = sim.agenda.machine(FRONT).unwrap();
         assert_eq!(front.progress(), (40, 0, 0), "{fate:?}");
     }
+}
+
+/// By how much a launch through launchers with so many places takes longer than the optimum: every
+/// launcher fills its places again and again, and every host is a launcher.
+fn over_optimum(hosts: u32, places: usize, cost: Duration, scenario: Scenario) -> f64 {
+    let scenario = Scenario {
+        turns: Turns::Places(places),
+        seq: cost,
+        rem: Duration::from_millis(1),
+        latency: Duration::from_micros(50),
+        ..scenario
+    };
+    let mut sim = begun(&scenario);
+    let steps = 10_000 * u64::from(hosts);
+    assert_ne!(sim.run(Instant::ZERO + Duration::from_secs(3_000), steps), StopReason::StepLimit);
+    let up = up_at(&sim).since(Instant::ZERO);
+    let (mut launchers, mut rounds) = (1, 0);
+    while launchers <= u64::from(hosts) {
+        (launchers, rounds) = (launchers * (1 + places as u64), rounds + 1);
+    }
+    let ratio = up.as_secs_f64() / (cost * rounds).as_secs_f64();
+    println!(
+        "{hosts:5} hosts, {places} at a time, {cost:?} each: up after {up:?}, {ratio:.2} of the optimum"
+    );
+    ratio
+}
+
+#[test]
+fn the_window_finds_how_many_launches_a_launcher_can_make_at_a_time() {
+    let mut ratios = Vec::new();
+    for cost in [50, 172, 500].map(Duration::from_millis) {
+        for places in [1, 2, 4] {
+            for hosts in [64, 128, 1_024] {
+                ratios.push(over_optimum(hosts, places, cost, Scenario::of_agents(hosts)));
+            }
+        }
+    }
+    // Two rounds of two to ten are lost until SEQ is known.
+    let (mean, worst) =
+        (ratios.iter().sum::<f64>() / ratios.len() as f64, ratios.iter().fold(0.0f64, |a, b| a.max(*b)));
+    assert!(mean <= 1.4 && worst <= 1.8, "{mean:.2} of the optimum in the mean, {worst:.2} at most");
 }

@@ -53,9 +53,10 @@ pub(crate) enum Trouble {
 pub(crate) enum Turns {
     /// The start itself takes SEQ.
     Start,
-    /// A start returns at once, and its SEQ follows those before it, as with remote shells that
-    /// take a lock.
-    Lock,
+    /// A start returns at once, and its SEQ begins when one of so many places is free, in the order
+    /// of the starts, as with remote shells that take a lock. A launch that is ended while it waits
+    /// takes no place.
+    Places(usize),
     /// A start returns at once, and then shares the launcher's processor.
     Share,
 }
@@ -158,7 +159,7 @@ impl Scenario {
         let count = [0, 0, 0, 0, 0, 0, 1, 4][later.below(8) as usize];
         let soon = |rng: &mut Rng| (millis(rng.below(100)), rng.bits());
         let deaths_after_up = (0..count).map(|_| soon(&mut later)).collect();
-        let turns = [Turns::Start, Turns::Lock, Turns::Lock, Turns::Share];
+        let turns = [Turns::Start, Turns::Places(1), Turns::Places(1), Turns::Share];
         let turns = turns[Rng::new(seed).fork(10).below(4) as usize];
         Self {
             seed,

@@ -14,7 +14,7 @@ mod relays;
 mod srun;
 mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use libi_core::ids::HostIndex;
@@ -71,6 +71,9 @@ pub(crate) struct Process {
     /// Whether its link to the parent has broken for that.
     pub(crate) broke: bool,
     busy_until: Instant,
+    /// The launches that have a place, and those that wait for one, with their SEQ and REM.
+    taken_places: usize,
+    waiting: VecDeque<(LinkId, StartRequest, Fate, Duration, Duration)>,
     processor: Processor<(LinkId, StartRequest, Fate, Duration)>,
 }
 
@@ -196,6 +199,8 @@ impl Cluster {
             sends: None,
             broke: false,
             busy_until: Instant::ZERO,
+            taken_places: 0,
+            waiting: VecDeque::new(),
             processor: Processor::default(),
         });
     }

@@ -97,6 +97,10 @@ impl InFlight {
         self.turns.remove(&(at, host));
     }
 
+    pub(super) fn contains(&self, at: Instant, host: HostIndex) -> bool {
+        self.turns.contains_key(&(at, host))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.turns.len()
     }

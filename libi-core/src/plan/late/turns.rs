@@ -17,6 +17,10 @@
 //! and unknown variance, with the former estimate as further evidence. If no launch ever had to
 //! wait, all small SEQs are equally likely, and the one next to the former estimate remains.
 //!
+//! Launches without an answer count as well, if no launch that was started later has one: under the
+//! right SEQ, they have not had their turn for longer than REM. Two answers are therefore enough to
+//! see that a launcher makes one launch after the other, whatever was assumed.
+//!
 //! A candidate under which a launch is answered before its turn is impossible. Without that rule,
 //! any rate of launches explains itself: if SEQ is the time between two answers, all launches wait
 //! in one long queue, and their REMs scatter little, below zero.
@@ -30,12 +34,15 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::ids::HostIndex;
-use crate::plan::estimate::Estimate;
+use crate::plan::estimate::{ASSUMED_TURN_WEIGHT, Estimate};
 use crate::time::Instant;
 
 /// The number of answers to remember, and of launches; beyond that, the earlier half is dropped.
 const MAX_ANSWERS: usize = 64;
 const MAX_LAUNCHES: usize = 1_024;
+/// The number of launches without an answer that count; fewer are no queue, but slow.
+const MIN_OPEN: usize = 4;
+const MAX_OPEN: usize = 8;
 /// The ratio of neighbouring candidates on the search grid; around the best one the grid is four
 /// times as fine.
 const GRID_FACTOR: f64 = 1.25;
@@ -116,6 +123,29 @@ impl TurnEstimator {
         self.turns.last().map_or(self.free_from, |turn| *turn + estimate.cost().seq)
     }
 
+    /// When the first of the last `late` launches has its turn; with none, when the next turn can
+    /// begin.
+    pub(super) fn slot_before(&self, late: usize, estimate: &Estimate) -> Instant {
+        let first = self.turns.len().checked_sub(late).and_then(|at| self.turns.get(at));
+        first.copied().unwrap_or_else(|| self.next_free(estimate))
+    }
+
+    /// Whether it is known that launches have their turns one after the other.
+    pub(super) fn are_in_order(&self) -> bool {
+        self.discipline == Discipline::Fifo
+            && (self.answers >= MIN_ANSWERS || self.before.turn_weight() > ASSUMED_TURN_WEIGHT)
+    }
+
+    /// A launch was ended before its turn; it was the last, but for others that are ended as well.
+    pub(super) fn forget_launch(&mut self, started: Instant, host: HostIndex) {
+        let from = self.past.partition_point(|past| past.started < started);
+        let found = self.past.range(from..).position(|past| past.host == host && past.started == started);
+        if let Some(at) = found.map(|at| from + at) {
+            self.past.remove(at);
+            self.turns.remove(at);
+        }
+    }
+
     /// The remembered launches with their turns.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Instant, HostIndex, Instant)> + '_ {
         self.past.iter().zip(&self.turns).map(|(past, turn)| (past.started, past.host, *turn))
@@ -153,10 +183,27 @@ impl TurnEstimator {
         knows_less
     }
 
-    /// Updates the estimate from the remembered launches and the former estimate.
-    pub(super) fn estimate(&mut self, estimate: &mut Estimate) {
+    /// Updates the estimate from the remembered launches and the former estimate. `is_open`: whether
+    /// a launch is in flight; no launch that was started after `passed` is answered or has failed.
+    pub(super) fn estimate(
+        &mut self,
+        estimate: &mut Estimate,
+        passed: Option<Instant>,
+        is_open: impl Fn(Instant, HostIndex) -> bool,
+    ) {
         if self.answers >= MIN_ANSWERS && (self.answers < REFIT_EACH || self.answers.is_multiple_of(4)) {
-            (self.factor, self.discipline) = self.fit();
+            let is_behind = |past: &PastLaunch| passed.is_none_or(|passed| past.started > passed);
+            let open = self
+                .past
+                .iter()
+                .enumerate()
+                .filter(|(_, past)| is_behind(past) && is_open(past.started, past.host));
+            let most = if estimate.starts_return_at_once() { MAX_OPEN } else { 0 };
+            let mut open: Vec<usize> = open.map(|(at, _)| at).take(most).collect();
+            if open.len() < MIN_OPEN {
+                open.clear();
+            }
+            (self.factor, self.discipline) = self.fit(&open);
             estimate.set_turn(&self.before, self.factor, self.answers);
         } else if self.answers < MIN_ANSWERS {
             estimate.adopt_turn(&self.before);
@@ -237,9 +284,13 @@ impl TurnEstimator {
     }
 
     /// The most likely SEQ, as a multiple of the former one, and the discipline.
-    fn fit(&self) -> (f64, Discipline) {
+    fn fit(&self, open: &[usize]) -> (f64, Discipline) {
         let believed = self.before.turn().max(MIN_SEQ);
         let certain = f64::from(self.before.turn_weight());
+        // A measured turn is off by little; where starts do not show it, an assumption may be by any
+        // factor.
+        let is_assumed =
+            self.before.turn_weight() <= ASSUMED_TURN_WEIGHT && self.before.starts_return_at_once();
         let starts = self.starts();
         let origin = self.origin();
         let answers: Vec<(usize, f64)> = (0..)
@@ -253,6 +304,8 @@ impl TurnEstimator {
         let sample = TurnSamples {
             starts: &starts,
             answers: &answers,
+            open,
+            now: answers.iter().map(|&(_, hello)| hello).fold(0.0, f64::max),
             rem: self.before.rem_is_measured().then(|| self.before.cost().rem.as_secs_f64()),
             scatter: (ASSUMED_SPREAD * least * ASSUMED_SPREAD * least).max(1e-10),
         };
@@ -265,7 +318,7 @@ impl TurnEstimator {
             let other = if discipline == self.discipline { 0.0 } else { DISCIPLINE_PENALTY };
             let change = ln(factor);
             let neg_log_likelihood = sample.neg_log_likelihood(believed * factor, discipline, &mut ends)
-                + certain * change * change
+                + certain * if is_assumed { ln(1.0 + change * change) } else { change * change }
                 + other;
             if neg_log_likelihood < best.0 - 1e-9 {
                 *best = (neg_log_likelihood, factor, discipline);
@@ -297,6 +350,9 @@ struct TurnSamples<'a> {
     starts: &'a [f64],
     /// The launches that answered, with the times of their hellos.
     answers: &'a [(usize, f64)],
+    /// The launches that have no answer by now.
+    open: &'a [usize],
+    now: f64,
     /// The former REM, if it was measured.
     rem: Option<f64>,
     /// The assumed squared deviation of a REM from the mean.
@@ -314,9 +370,16 @@ impl TurnSamples<'_> {
         if rems().any(|rem| rem < 0.0) {
             return f64::INFINITY;
         }
-        let count = rems().count() as f64;
+        let mut count = rems().count() as f64;
         let mean = rems().sum::<f64>() / count;
-        let squares: f64 = rems().map(|rem| (rem - mean) * (rem - mean)).sum();
+        let mut squares: f64 = rems().map(|rem| (rem - mean) * (rem - mean)).sum();
+        for &at in self.open {
+            let overdue = self.now - ends[at] + seq - mean;
+            if overdue > 0.0 {
+                squares += overdue * overdue;
+                count += 1.0;
+            }
+        }
         (count - 1.0) * ln(1.0 + squares / self.scatter)
     }
 }

@@ -67,6 +67,9 @@ impl Launcher {
         terms: &Terms,
         reports: &mut Vec<ChildMessage>,
     ) {
+        if !self.queue.is_in_flight(launch) {
+            return; // it was withdrawn, or another attempt has taken its place
+        }
         if !failure.is_out_of_resources() {
             self.health.set_out_of_resources(false);
         }

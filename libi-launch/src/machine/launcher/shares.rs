@@ -9,7 +9,7 @@
 //! | any, and more children cannot launch than have launched a host | none |
 //! | any, and this node lacks the resources for more launches | its part of the hosts that wait, beside the launches in flight that are still expected |
 //! | any, and files take longer than a launch (`fan_out.rs`) | an equal part of the hosts that wait |
-//! | any other | what the late-commit queue says |
+//! | any other | what the late-commit queue says; that may be launches that wait here for their turn, which are withdrawn |
 
 use libi_core::ids::{HostIndex, LinkId};
 use libi_core::plan::HostRuns;
@@ -19,12 +19,15 @@ use libi_core::time::Instant;
 
 use super::subtrees::lay_out;
 use super::{Launcher, Terms};
+use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure};
 use crate::machine::message::{ChildMessage, HostSpec, Spare};
 
 /// Hosts that a child is to launch, in the order in which they are given.
 #[derive(Debug)]
 pub(in crate::machine) struct GivenHosts {
+    /// Launches of this node that the child makes instead: they have to be ended here.
+    pub(in crate::machine) withdrawn: Vec<Launch>,
     pub(in crate::machine) specs: Vec<HostSpec>,
     pub(in crate::machine) estimate: Estimate,
 }
@@ -36,8 +39,10 @@ impl Launcher {
         link: LinkId,
         launch: Launch,
         terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
     ) -> Option<GivenHosts> {
         self.window.answered();
+        let mut withdrawn = Vec::new();
         let laid_out = self.laid_out(launch.host, terms);
         let share = match &laid_out {
             Some(hosts) => {
@@ -49,7 +54,14 @@ impl Launcher {
             None if self.health.is_out_of_resources() => self.queue.child_ready_of_full(launch, terms.now),
             None => match self.part_to_stage(terms) {
                 Some(count) => self.queue.child_ready_with_last(launch, terms.now, count),
-                None => self.queue.child_ready(launch, terms.now),
+                // What one start brings up has no turns.
+                None if terms.options.launch_method().bulk().is_some() => {
+                    self.queue.child_ready(launch, terms.now)
+                }
+                None => self.queue.child_ready_for_more(launch, terms.now).map(|(share, late)| {
+                    withdrawn = late;
+                    share
+                }),
             },
         };
         let share = share.ok()?;
@@ -57,7 +69,11 @@ impl Launcher {
             self.provisional_estimates.push((link, share.estimate));
         }
         let hosts = laid_out.unwrap_or_else(|| share.hosts.iter().map(|host| (host, 0)).collect());
-        Some(self.given(&hosts, &share))
+        for Launch { host, .. } in &withdrawn {
+            let attempt = share.attempts.get(host).copied().unwrap_or_default();
+            self.report_relaunch(Launch { host: *host, attempt }, None, reports);
+        }
+        Some(GivenHosts { withdrawn, ..self.given(&hosts, &share) })
     }
 
     /// How many of the waiting hosts a child gets that is up now, where children that lack files are to
@@ -113,7 +129,8 @@ impl Launcher {
             let faults = self.faults.get(&host).copied().unwrap_or(0);
             Some(HostSpec { attempt, below, faults, ..spec.clone() })
         };
-        GivenHosts { specs: hosts.iter().filter_map(spec).collect(), estimate: share.estimate }
+        let specs = hosts.iter().filter_map(spec).collect();
+        GivenHosts { withdrawn: Vec::new(), specs, estimate: share.estimate }
     }
 
     /// The current estimate for each child whose estimate has proved wrong.

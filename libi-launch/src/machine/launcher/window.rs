@@ -7,6 +7,10 @@
 //! that a launcher that has become faster can notice. A refusal halves the window, at most once per
 //! launch time, because refusals come in bursts. Each answer after that widens the window a little.
 //!
+//! What a launcher can do is known after two answers (see `turns.rs` of the queue). Launches that
+//! stand before its bottleneck by then are not lost to it: the next children get them
+//! (`withdrawal.rs` of the queue).
+//!
 //! The window is not filled at once. Where launches share a processor, the first answer would have
 //! to wait for all of them, and so would the host that could help first. Starts that return at once
 //! are made a few at a time, at a multiple of the pace that SEQ allows. That is fast enough for a

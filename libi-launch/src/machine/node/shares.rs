@@ -6,7 +6,7 @@ use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
 use super::{Effect, LinkId, Node, Role};
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::machine::child::Child;
 use crate::machine::launcher::GivenHosts;
 use crate::machine::message::ParentMessage;
@@ -17,9 +17,15 @@ const HOSTS_IN_A_MESSAGE: usize = 2_000;
 impl Node {
     /// Gives a child that has said hello its share of hosts.
     pub(super) fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
-        let (launcher, terms, _) = self.launcher(now);
-        let Some(given) = launcher.ready(link, launch, &terms) else { return };
+        let (launcher, terms, reports) = self.launcher(now);
+        let Some(given) = launcher.ready(link, launch, &terms, reports) else { return };
         self.correct_estimates(out);
+        for launch in &given.withdrawn {
+            let is_it = |child: &Child| child.launch() == Some(*launch);
+            for link in self.children.links(is_it) {
+                self.force_end(link, Cause::Cancelled, now, out);
+            }
+        }
         Self::send_share(link, given, out);
     }
 

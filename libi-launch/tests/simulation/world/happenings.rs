@@ -133,6 +133,7 @@ impl World for Cluster {
                     programs::next_turn(from, next, agenda);
                 }
             }
+            Happening::PlaceFree(from) => self.leaves_place(from, agenda),
             Happening::Takes(from, bytes) => self.programs_take(from, bytes, agenda),
             Happening::ProgramJoins(from, link) => self.program_joins(from, link, agenda),
             Happening::ProgramExits(from, link, exit) => self.program_exits(from, link, exit, agenda),

@@ -91,11 +91,37 @@ impl Cluster {
             let next = self.process(from).processor.enter(now, seq, (link, request, fate, rem));
             return next_turn(from, next, agenda);
         }
+        if let Turns::Places(_) = turns {
+            agenda.tell(now + ASYNC_START, from, Event::Started(start).into());
+            self.process(from).waiting.push_back((link, request, fate, seq, rem));
+            return self.take_places(from, agenda);
+        }
         let free = self.process(from).busy_until.max(now) + seq;
         self.process(from).busy_until = free;
-        let started = if turns == Turns::Start { free } else { now + ASYNC_START };
-        agenda.tell(started, from, Event::Started(start).into());
+        agenda.tell(free, from, Event::Started(start).into());
         agenda.plan(free + rem, Happening::Runs(from, link, request, fate));
+    }
+
+    /// Launches that wait take the free places of a launcher.
+    pub(super) fn take_places(&mut self, from: Id, agenda: &mut Agenda<Self>) {
+        let Turns::Places(places) = self.scenario.turns else { return };
+        let now = agenda.now();
+        let starter = self.process(from);
+        while starter.taken_places < places
+            && let Some((link, request, fate, seq, rem)) = starter.waiting.pop_front()
+        {
+            if starter.children.contains_key(&link) {
+                starter.taken_places += 1;
+                agenda.plan(now + seq, Happening::PlaceFree(from));
+                agenda.plan(now + seq + rem, Happening::Runs(from, link, request, fate));
+            }
+        }
+    }
+
+    /// A launch leaves its place at a launcher.
+    pub(super) fn leaves_place(&mut self, from: Id, agenda: &mut Agenda<Self>) {
+        self.process(from).taken_places -= 1;
+        self.take_places(from, agenda);
     }
 
     /// Whether a process has no resources for another launch.

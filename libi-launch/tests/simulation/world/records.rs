@@ -47,6 +47,8 @@ pub(crate) enum Happening {
     /// The first job on a process's processor is done, if nothing has changed since that was
     /// predicted.
     DirectEvent(Id, u64),
+    /// A launch leaves its place at its launcher.
+    PlaceFree(Id),
     /// A started program reaches the point that its fate allows.
     Runs(Id, LinkId, StartRequest, Fate),
     /// The programs of a host have read so many bytes of standard input.

@@ -59,7 +59,7 @@ impl Scenario {
             if !is_hello {
                 turns.start(host, now, &estimate);
             } else if turns.answer(started, host, now.since(started).as_nanos() as u64) {
-                turns.estimate(&mut estimate);
+                turns.estimate(&mut estimate, None, |_, _| false);
             }
         }
         estimate.cost()
@@ -128,7 +128,7 @@ fn launches_that_each_follow_an_answer_do_not_look_like_a_queue() {
             open.sort();
             let (now, started, host) = open.remove(0);
             turns.answer(started, host, now.since(started).as_nanos() as u64);
-            turns.estimate(&mut estimate);
+            turns.estimate(&mut estimate, None, |_, _| false);
             now
         };
         turns.start(host, now, &estimate);
@@ -147,7 +147,7 @@ fn absurd_times_do_no_harm() {
         for (host, at) in [(1, Instant::ZERO), (2, Instant::ZERO), (3, far), (4, far)] {
             turns.start(HostIndex(host), at, &estimate);
             turns.answer(at, HostIndex(host), u64::MAX >> host);
-            turns.estimate(&mut estimate);
+            turns.estimate(&mut estimate, None, |_, _| false);
         }
     }
 }

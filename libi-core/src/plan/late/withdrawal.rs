@@ -1,0 +1,170 @@
+//! Launches that are withdrawn: started here, still waiting for their turn, and given to a child
+//! that can make them sooner.
+//!
+//! Starts that return at once say nothing of what the launcher can do. Until two launches have been
+//! answered, SEQ is an assumption, and if the launcher can make fewer launches at a time than that,
+//! a queue stands before its bottleneck by then: each of its launches has a turn, which `turns.rs`
+//! knows, far in the future. They count as waiting hosts when the next child is ready. What the
+//! child gets of them is ended here before its turn; the child launches it by a later attempt.
+//!
+//! Withdrawn is only
+//!
+//! - what has no turn within half a launch from now, and was started after all that have answered or
+//!   failed: the others are the headroom that keeps the launcher busy, or had their turn;
+//! - where turns are taken one after the other: launches that share a processor have all begun;
+//! - where no launch has failed: a host at fault may have denied a login already, and should not be
+//!   asked once more;
+//! - a first attempt, so that no host is passed on for ever.
+
+use alloc::vec::Vec;
+
+use super::{Attempt, HostState, Launch, Queue, QueueError, Share};
+use crate::time::Instant;
+
+impl Queue {
+    /// As [`child_ready`](Self::child_ready), where the child may also get launches in flight that
+    /// wait for their turn. Returns the share, and the launches that the caller has to end; each of
+    /// their hosts is in the share, with its next attempt.
+    ///
+    /// # Errors
+    /// When this launch is not in flight.
+    pub fn child_ready_for_more(
+        &mut self,
+        launch: Launch,
+        now: Instant,
+    ) -> Result<(Share, Vec<Launch>), QueueError> {
+        self.record_answer(launch, now)?;
+        self.end_back_offs(now);
+        let late = self.late_turns(now);
+        let share = self.share_with(true, late.len(), now) as usize;
+        let missing = share.saturating_sub(self.waiting.len()).min(late.len());
+        let withdrawn: Vec<Launch> = late[late.len() - missing..].iter().map(|late| late.launch).collect();
+        for late in &late[late.len() - missing..] {
+            self.withdraw(late);
+        }
+        Ok((self.give_share(launch.host, share), withdrawn))
+    }
+
+    /// The launches that could be withdrawn, in the order of their turns.
+    fn late_turns(&self, now: Instant) -> Vec<LateTurn> {
+        if self.has_failures || !self.turns.are_in_order() || !self.estimate.starts_return_at_once() {
+            return Vec::new();
+        }
+        let cost = self.estimate.cost();
+        let soon = now + (cost.seq + cost.rem) / 2;
+        let had_its_turn = |since| self.passed.is_some_and(|passed| since <= passed);
+        let launches = self
+            .turns
+            .iter()
+            .filter(|&(since, host, turn)| turn > soon && !had_its_turn(since) && self.kept != Some(host));
+        let late = launches.filter_map(|(since, host, _)| match self.states.get(&host) {
+            Some(&HostState::InFlight { since: started, attempt })
+                if started == since && attempt == Attempt::default() =>
+            {
+                Some(LateTurn { launch: Launch { host, attempt }, since })
+            }
+            _ => None,
+        });
+        late.collect()
+    }
+
+    /// Takes a launch out of flight; its host waits.
+    fn withdraw(&mut self, late: &LateTurn) {
+        let Launch { host, attempt } = late.launch;
+        self.states.remove(&host);
+        self.in_flight.remove(late.since, host);
+        self.turns.forget_launch(late.since, host);
+        self.attempts.insert(host, Attempt { lost: attempt.lost.saturating_add(1), failed: 0 });
+        self.waiting.push_back(host);
+    }
+}
+
+/// A launch in flight whose turn is far in the future.
+struct LateTurn {
+    launch: Launch,
+    since: Instant,
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::super::Next;
+    use super::*;
+    use crate::cost::Cost;
+    use crate::ids::HostIndex;
+    use crate::plan::estimate::Estimate;
+    use crate::plan::runs::HostRuns;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + MS(millis)
+    }
+
+    /// A queue of 60 hosts, 40 of which are launched 5 ms apart; each start takes this long.
+    fn launched(start: Duration) -> (Queue, Vec<Launch>) {
+        let hosts: HostRuns = (0..60).map(HostIndex).collect();
+        let mut queue = Queue::new(hosts, Estimate::assumed(&Cost::new(MS(5), MS(200))));
+        let launches = (0..40).map(|nth| {
+            queue.observe_seq(start);
+            match queue.next(at(5 * nth)) {
+                Next::Launch(launch) => launch,
+                other => panic!("{other:?}"),
+            }
+        });
+        let launches = launches.collect();
+        (queue, launches)
+    }
+
+    #[test]
+    fn launches_that_wait_for_their_turn_go_to_the_next_child() {
+        let (mut queue, launches) = launched(Duration::from_micros(300));
+        let (first, none) = queue.child_ready_for_more(launches[0], at(500)).unwrap();
+        assert!(none.is_empty(), "one answer does not show a queue: {none:?}");
+        let waiting = 20 - first.hosts.len();
+        let (second, withdrawn) = queue.child_ready_for_more(launches[1], at(1_000)).unwrap();
+        assert!(withdrawn.len() > 10, "{} of 38 that wait, {waiting} others", withdrawn.len());
+        assert_eq!(second.hosts.len(), waiting + withdrawn.len());
+        assert_eq!(queue.in_flight(), 38 - withdrawn.len());
+        for launch in &withdrawn {
+            assert!(second.hosts.contains(launch.host));
+            assert_eq!(second.attempts[&launch.host], Attempt { lost: 1, failed: 0 });
+            assert_eq!(queue.child_ready(*launch, at(1_001)), Err(QueueError::NotInFlight(*launch)));
+        }
+        assert!(!withdrawn.contains(&launches[2]), "it has its turn now");
+        let (_, later) = queue.child_ready_for_more(launches[2], at(1_500)).unwrap();
+        assert!(later.iter().all(|launch| !withdrawn.contains(launch)));
+    }
+
+    #[test]
+    fn a_host_is_withdrawn_once() {
+        let (mut queue, launches) = launched(Duration::from_micros(300));
+        let (mut child, _) = queue.child_ready_for_more(launches[0], at(500)).unwrap();
+        let (share, withdrawn) = queue.child_ready_for_more(launches[1], at(1_000)).unwrap();
+        child.hosts = withdrawn.iter().map(|launch| launch.host).collect();
+        let mut below = Queue::from_share(Share { hosts: child.hosts, ..share });
+        let again: Vec<Launch> = (0..withdrawn.len() as u64)
+            .map(|nth| match below.next(at(1_001 + nth)) {
+                Next::Launch(launch) => launch,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        for (nth, launch) in again.iter().take(4).enumerate() {
+            let (_, passed_on) = below.child_ready_for_more(*launch, at(1_500 + 500 * nth as u64)).unwrap();
+            assert!(passed_on.is_empty(), "{passed_on:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_withdrawn_where_starts_take_their_time_or_no_queue_stands() {
+        for (start, spacing) in [(MS(5), 500), (Duration::from_micros(300), 5)] {
+            let (mut queue, launches) = launched(start);
+            for (nth, launch) in launches.iter().take(20).enumerate() {
+                let (_, withdrawn) =
+                    queue.child_ready_for_more(*launch, at(500 + spacing * nth as u64)).unwrap();
+                assert!(withdrawn.is_empty(), "{start:?}: {withdrawn:?}");
+            }
+        }
+    }
+}
