@@ -184,6 +184,11 @@ pub trait LaunchMethod: fmt::Display {
         None
     }
 
+    /// Returns whether the start of one host may be ended at any time without harm to others.
+    fn may_end_starts(&self) -> bool {
+        self.bulk().is_none()
+    }
+
     /// Returns whether everything is started on this machine, by no remote shell.
     fn is_local(&self) -> bool {
         false
@@ -377,6 +382,10 @@ impl LaunchMethod for Backend {
 
     fn bulk(&self) -> Option<&dyn BulkMethod> {
         self.method().bulk()
+    }
+
+    fn may_end_starts(&self) -> bool {
+        self.method().may_end_starts()
     }
 
     fn is_local(&self) -> bool {

@@ -83,6 +83,11 @@ impl LaunchMethod for Shell {
             || managers::shell(&self.program).is_some()
     }
 
+    /// A manager may end the whole job with a start that is killed, as Grid Engine does.
+    fn may_end_starts(&self) -> bool {
+        managers::shell(&self.program).is_none()
+    }
+
     fn default_cost(&self) -> Cost {
         self.cost
     }

@@ -74,3 +74,22 @@ fn here_the_program_itself_is_started_with_a_socket() {
     let env: Vec<_> = spec.env.iter().map(|v| format!("{}={}", v.name(), v.value())).collect();
     assert_eq!(env, ["A=b c", "LIBI_LINK=3"]);
 }
+
+#[test]
+fn starts_of_managers_are_not_ended_before_they_have_failed() {
+    for (backend, may_end) in [
+        ("ssh", true),
+        ("rsh", true),
+        ("local", true),
+        ("/opt/any/shell", true),
+        ("qrsh", false),
+        ("/opt/ge/bin/qrsh", false),
+        ("blaunch", false),
+        ("srun", false),
+        ("flux", false),
+        ("clush", false),
+    ] {
+        let backend: Backend = backend.parse().unwrap();
+        assert_eq!(backend.may_end_starts(), may_end, "{backend}");
+    }
+}

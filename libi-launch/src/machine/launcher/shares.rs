@@ -54,8 +54,7 @@ impl Launcher {
             None if self.health.is_out_of_resources() => self.queue.child_ready_of_full(launch, terms.now),
             None => match self.part_to_stage(terms) {
                 Some(count) => self.queue.child_ready_with_last(launch, terms.now, count),
-                // What one start brings up has no turns.
-                None if terms.options.launch_method().bulk().is_some() => {
+                None if !terms.options.launch_method().may_end_starts() => {
                     self.queue.child_ready(launch, terms.now)
                 }
                 None => self.queue.child_ready_for_more(launch, terms.now).map(|(share, late)| {
