@@ -54,6 +54,9 @@ pub struct HostReport {
     pub members: u32,
     /// The number of launch attempts.
     pub attempts: u32,
+    /// Whether a launch of it was withdrawn while it waited for its turn, and another host has made
+    /// it instead. That is no attempt, but it may have reached the host.
+    pub withdrawn: bool,
     /// The host that launched it; `None` if it was the front end, or no attempt was made.
     pub launcher: Option<HostIndex>,
     /// From the beginning of the launch until the start of this host's launch.
@@ -77,6 +80,7 @@ impl LaunchReport {
     pub(super) fn new(layout: &Layout, node: &Node, reason: BackendReason, took: Duration, up: bool) -> Self {
         let (timings, links) = (node.timings(), node.links());
         let (mut known, mut attempts) = (node.host_states(), node.attempts());
+        let mut withdrawn = node.withdrawn();
         let replaced = node.replaced().to_vec();
         let flat = node.flat_launch().map(|(host, failure)| (host, failure.clone()));
         let spare = |host| replaced.iter().rfind(|replaced| replaced.host == host);
@@ -92,6 +96,7 @@ impl LaunchReport {
                 name: spare(HostIndex(host)).map_or(named.name, |spare| &spare.by).to_owned(),
                 members: named.count,
                 attempts: attempts.next().unwrap_or(0),
+                withdrawn: withdrawn.next().unwrap_or(false),
                 launcher: timing.launcher,
                 started: starts.get(host as usize).copied().unwrap_or_default(),
                 hello: timing.hello,

@@ -49,6 +49,7 @@ fn of_host(host: &HostReport, report: &LaunchReport) -> Value {
         "host": host.name,
         "members": host.members,
         "attempts": host.attempts,
+        "withdrawn": host.withdrawn,
         "launcher": launcher.map(|launcher| launcher.name.as_str()),
         "joined": host.failure.is_none(),
         "started_s": seconds(host.started),

@@ -86,6 +86,7 @@ use core::time::Duration;
 use self::capacity::{InFlight, LaunchCapacity};
 pub use self::launch::{Attempt, Launch, Next, QueueError, Retry, Share};
 use self::turns::TurnEstimator;
+use self::withdrawal::LateTurn;
 use super::estimate::Estimate;
 use super::growth::Growth;
 use super::runs::HostRuns;
@@ -110,8 +111,6 @@ pub struct Queue {
     attempts: BTreeMap<HostIndex, Attempt>,
     /// The start of the latest launch that is known to have had its turn: it is answered, or failed.
     passed: Option<Instant>,
-    /// Whether a launch has failed here.
-    has_failures: bool,
     /// The durations of launches that are answered but not yet counted, by their start.
     answered: BTreeMap<(Instant, HostIndex), Duration>,
     estimate: Estimate,
@@ -157,7 +156,6 @@ impl Queue {
             in_flight: InFlight::default(),
             attempts: share.attempts,
             passed: None,
-            has_failures: false,
             answered: BTreeMap::new(),
             estimate: share.estimate,
             turns: TurnEstimator::new(share.estimate),
@@ -225,11 +223,10 @@ impl Queue {
     /// When this launch is not in flight.
     pub fn child_failed(&mut self, launch: Launch, now: Instant, retry: Retry) -> Result<(), QueueError> {
         self.end_flight(launch)?;
-        self.has_failures = true;
         self.count_answers(now);
         if let Retry::After(back_off) = retry {
             let Launch { host, attempt } = launch;
-            let next = Attempt { failed: attempt.failed.saturating_add(1), ..attempt };
+            let next = attempt.after_failure();
             self.back_off(Launch { host, attempt: next }, now + back_off, false);
         }
         Ok(())
@@ -263,7 +260,7 @@ impl Queue {
         if self.is_here(host) {
             return Err(QueueError::AlreadyHere(host));
         }
-        let next = Attempt { lost: attempt.lost.saturating_add(1), failed: 0 };
+        let next = attempt.after_loss();
         self.back_off(Launch { host, attempt: next }, not_before, false);
         Ok(next)
     }
@@ -391,12 +388,12 @@ impl Queue {
     /// The number of waiting hosts that a child that is ready now should get. `launches`: whether this
     /// node can launch some of them itself.
     fn share(&mut self, launches: bool, now: Instant) -> u32 {
-        self.share_with(launches, 0, now)
+        self.share_with(launches, &[], now)
     }
 
-    /// The same, where the last `late` launches in flight count as waiting.
-    fn share_with(&mut self, launches: bool, late: usize, now: Instant) -> u32 {
-        let remaining = self.waiting.len() + late;
+    /// The same, where these launches in flight count as waiting.
+    fn share_with(&mut self, launches: bool, late: &[LateTurn], now: Instant) -> u32 {
+        let remaining = self.waiting.len() + late.len();
         if remaining == 0 {
             return 0;
         }
@@ -404,14 +401,13 @@ impl Queue {
         // With few launches in flight, this node is limited by their answers.
         let seq = self.window.map_or(cost.seq, |window| cost.seq.max(cost.rem / window.max(1)));
         let growth = Growth::new(&cost);
-        let mut in_flight = self.in_flight.expected(now, growth.rem());
-        in_flight.truncate(in_flight.len() - late.min(in_flight.len()));
+        let late_launches = late.iter().copied().collect();
         let capacity = LaunchCapacity {
             growth,
             launcher_growth: launches.then(|| Growth::new(&Cost { seq, ..cost })),
             child_ready: now.as_nanos(),
-            launcher_slot: self.turns.slot_before(late, &self.estimate).max(now).as_nanos(),
-            in_flight,
+            launcher_slot: self.turns.slot_without(late.len(), &self.estimate).max(now).as_nanos(),
+            in_flight: self.in_flight.expected_but(&late_launches, now, growth.rem()),
             remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
         };
         self.earliest_finish = capacity.earliest_finish(self.earliest_finish);

@@ -317,6 +317,11 @@ impl FrontEndState {
         self.table.at(host).map(|(_, known)| known)
     }
 
+    /// Whether the first launch of each host was withdrawn, which is no attempt.
+    pub(super) fn withdrawn(&self) -> impl Iterator<Item = bool> {
+        self.table.withdrawn()
+    }
+
     /// How often the launch of each host has been started.
     pub(super) fn attempts(&self) -> impl Iterator<Item = u32> {
         self.table.attempts()

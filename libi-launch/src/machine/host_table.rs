@@ -193,6 +193,11 @@ impl HostTable {
         self.hosts.iter().map(move |(attempt, known)| count(attempt) + u32::from(begun(known)))
     }
 
+    /// Whether the first launch of each host was withdrawn, which is no attempt.
+    pub(super) fn withdrawn(&self) -> impl Iterator<Item = bool> {
+        self.hosts.iter().map(|(attempt, _)| attempt.withdrawn)
+    }
+
     pub(super) fn hosts(&self) -> impl Iterator<Item = &HostState> {
         self.hosts.iter().map(|(_, known)| known)
     }

@@ -279,7 +279,7 @@ impl Launcher {
     /// A host that was redirected has come back; returns what it is launched as now.
     pub(super) fn came_back(&mut self, host: HostIndex) -> Option<HostSpec> {
         let spec = self.specs.get_mut(&host)?;
-        spec.attempt = failures::superseding(spec.attempt);
+        spec.attempt = spec.attempt.after_loss();
         Some(spec.clone())
     }
 

@@ -74,10 +74,14 @@ fn hosts_that_are_given_up_because_of_others_name_the_host_at_fault() {
 
 #[test]
 fn reports_of_earlier_attempts_are_ignored() {
-    let again = ChildMessage::Relaunch(HostIndex(1), Attempt { lost: 1, failed: 0 }, None);
+    let again = ChildMessage::Relaunch(HostIndex(1), Attempt::default().after_loss(), None);
     let report = [joined(0), joined(1), joined(2), again, joined(1)];
     assert_eq!(decide(Policy::All, &report), LaunchDecision::Wait);
-    let now = ChildMessage::Joined(HostIndex(1), Attempt { lost: 1, failed: 1 }, LaunchTiming::default());
+    let now = ChildMessage::Joined(
+        HostIndex(1),
+        Attempt::default().after_loss().after_failure(),
+        LaunchTiming::default(),
+    );
     assert_eq!(decide(Policy::All, &[&report[..], &[now]].concat()), LaunchDecision::Go);
 }
 

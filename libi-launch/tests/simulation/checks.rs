@@ -6,6 +6,7 @@ use std::time::Duration;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::MemberRole;
 use libi_core::plan::Strategy;
+use libi_core::plan::late::Attempt;
 use libi_core::sim::Sim;
 use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Failure, Phase};
@@ -54,7 +55,7 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
             // A frozen node without a parent may make the same attempt as another, and later than that
             // was retried.
             let before = starts.iter().filter(|first| {
-                first.attempt.lost == next.attempt.lost
+                (first.attempt.lost, first.attempt.withdrawn) == (next.attempt.lost, next.attempt.withdrawn)
                     && first.attempt.failed + 1 == next.attempt.failed
                     && first.at <= next.at
             });
@@ -369,7 +370,8 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostSt
         let is_retryable =
             matches!(fate, Fate::Refused | Fate::Hangs | Fate::HangsWithBanner | Fate::ClosesOnly);
         // Of the attempts before a hand-back, some may count.
-        let latest = tried.iter().filter(|(attempt, _)| attempt.lost == last.lost);
+        let is_latest = |attempt: &Attempt| (attempt.lost, attempt.withdrawn) == (last.lost, last.withdrawn);
+        let latest = tried.iter().filter(|(attempt, _)| is_latest(attempt));
         let counted = latest.clone().map(|(attempt, _)| attempt.failed).min().unwrap_or(0);
         let times = latest.count() + usize::from(counted);
         let was_up = tried.iter().any(|(_, fate)| fate.joins());

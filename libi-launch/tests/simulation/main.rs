@@ -295,9 +295,9 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node, up: bool) 
     for (host, known) in (0..).zip(front.host_states()) {
         let leader = MemberRole::Leader(HostIndex(host));
         let tried: Vec<_> = world.fates.iter().filter(|((place, _), _)| *place == leader).collect();
-        let mut launched: BTreeMap<u16, u16> = BTreeMap::new();
+        let mut launched: BTreeMap<(u16, bool), u16> = BTreeMap::new();
         for ((_, attempt), _) in &tried {
-            *launched.entry(attempt.lost).or_default() += 1;
+            *launched.entry((attempt.lost, attempt.withdrawn)).or_default() += 1;
         }
         if launched.values().any(|times| *times > scenario.rules.attempts) {
             return Err(format!("host {host} was launched so often after each loss: {launched:?}"));

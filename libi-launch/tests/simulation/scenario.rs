@@ -388,7 +388,8 @@ impl Scenario {
             // A further member fails rarely; otherwise no host with several members would join.
             MemberRole::Local(rank) => u64::from(rank.0) | 1 << 32,
         };
-        let attempt = u64::from(attempt.lost) << 16 | u64::from(attempt.failed);
+        let counted = u64::from(attempt.lost) << 16 | u64::from(attempt.failed);
+        let attempt = u64::from(attempt.withdrawn) << 32 | counted;
         let mut rng = Rng::new(self.seed).fork(number).fork(attempt);
         let bad = if number >> 32 == 0 { self.bad } else { self.bad / 10.0 };
         if !rng.chance(bad) {

@@ -95,8 +95,8 @@ pub(crate) struct Cluster {
     pub(crate) last_attempts: BTreeMap<MemberRole, Attempt>,
     /// When hosts that hang last printed their banner.
     pub(crate) banners: BTreeMap<HostIndex, Instant>,
-    /// How many logins each place has denied.
-    pub(crate) denials: BTreeMap<MemberRole, usize>,
+    /// The attempts whose logins each host has denied.
+    pub(crate) denials: BTreeMap<HostIndex, Vec<Attempt>>,
     /// All launches of hosts, in order.
     pub(crate) starts: Vec<Start>,
     /// The machines whose launch was refused for lack of resources, and when it was at last.

@@ -1,6 +1,6 @@
 //! The earliest time at which all hosts can be up: T of the [module documentation](super).
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::ids::HostIndex;
@@ -116,11 +116,16 @@ impl InFlight {
 
     /// The start of the first launch that is still expected to answer.
     pub(super) fn first_expected(&self, now: Instant, rem: u64) -> Option<Instant> {
-        self.expected_launches(now, rem).next().map(|(started, _)| started)
+        self.expected_launches(now, rem).next().map(|((started, _), _)| started)
     }
 
-    /// When the launches that are still expected will be ready.
-    pub(super) fn expected(&self, now: Instant, rem: u64) -> Vec<u64> {
+    /// When the launches that are still expected will be ready, but for these.
+    pub(super) fn expected_but(
+        &self,
+        without: &BTreeSet<(Instant, HostIndex)>,
+        now: Instant,
+        rem: u64,
+    ) -> Vec<u64> {
         let now_nanos = now.as_nanos();
         let ready = |turn: Instant| {
             let age = now_nanos.saturating_sub(turn.as_nanos());
@@ -130,12 +135,17 @@ impl InFlight {
                 turn.as_nanos().saturating_add(rem)
             }
         };
-        self.expected_launches(now, rem).map(|(_, turn)| ready(turn)).collect()
+        let others = self.expected_launches(now, rem).filter(|(launch, _)| !without.contains(launch));
+        others.map(|(_, turn)| ready(turn)).collect()
     }
 
-    fn expected_launches(&self, now: Instant, rem: u64) -> impl Iterator<Item = (Instant, Instant)> + '_ {
+    fn expected_launches(
+        &self,
+        now: Instant,
+        rem: u64,
+    ) -> impl Iterator<Item = ((Instant, HostIndex), Instant)> + '_ {
         let since = Instant::from_nanos(now.as_nanos().saturating_sub(rem.saturating_mul(SILENT_AFTER)));
-        let turns = self.turns.iter().map(|(&(started, _), &turn)| (started, turn));
+        let turns = self.turns.iter().map(|(&launch, &turn)| (launch, turn));
         turns.skip_while(move |&(_, turn)| turn < since)
     }
 

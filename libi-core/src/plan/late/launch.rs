@@ -38,6 +38,30 @@ pub struct Attempt {
     pub lost: u16,
     /// The number of failed launches since.
     pub failed: u16,
+    /// Whether the first launch was withdrawn before it had its turn. It may have reached the host
+    /// all the same, so such a host may be asked once more than others.
+    pub withdrawn: bool,
+}
+
+impl Attempt {
+    /// The next attempt of a host that was lost, or may have been tried elsewhere: it invalidates
+    /// all earlier attempts, and does not count their failures.
+    #[must_use]
+    pub fn after_loss(self) -> Self {
+        Self { lost: self.lost.saturating_add(1), failed: 0, ..self }
+    }
+
+    /// The next attempt after one that has failed.
+    #[must_use]
+    pub fn after_failure(self) -> Self {
+        Self { failed: self.failed.saturating_add(1), ..self }
+    }
+
+    /// A number that no other attempt at the host has, if it has failed less than 32,768 times.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        u32::from(self.lost) << 16 | u32::from(self.failed << 1) | u32::from(self.withdrawn)
+    }
 }
 
 /// What to do with a host whose launch failed.

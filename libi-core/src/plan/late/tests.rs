@@ -111,7 +111,7 @@ fn a_host_in_back_off_is_in_no_share_and_afterwards_keeps_its_number() {
     assert_eq!(share.hosts, core::iter::once(failed.host).collect(), "its back-off has ended");
     let mut child = Queue::from_share(share);
     let again = launch(&mut child, 121);
-    assert_eq!((again.host, again.attempt), (failed.host, Attempt { lost: 0, failed: 1 }));
+    assert_eq!((again.host, again.attempt), (failed.host, Attempt::default().after_failure()));
 }
 
 #[test]
@@ -141,8 +141,8 @@ fn losing_a_child_returns_exactly_what_it_was_given() {
     }
     assert_eq!(queue.waiting(), left + share.hosts.len() + 1);
     let again = launch(&mut queue, 40);
-    assert_eq!(again.attempt, Attempt { lost: 1, failed: 0 });
-    assert!(again.attempt > Attempt { lost: 0, failed: 9 }, "whatever the lost child has tried");
+    assert_eq!(again.attempt, Attempt::default().after_loss());
+    assert!(again.attempt > Attempt { failed: 9, ..Attempt::default() }, "whatever the lost child has tried");
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn a_host_that_is_kept_is_never_given_away_and_launched_first() {
     assert_eq!(again.host, kept.host);
     queue.child_ready(again, at(120)).unwrap();
     queue.child_lost(kept.host).unwrap();
-    queue.adopt(Launch { attempt: Attempt { lost: 1, failed: 0 }, ..kept }, None).unwrap();
+    queue.adopt(Launch { attempt: Attempt::default().after_loss(), ..kept }, None).unwrap();
     assert!(queue.child_ready_of_full(third, at(130)).unwrap().hosts.is_empty());
     assert_eq!(queue.give_up_waiting().map(|launch| launch.host).collect::<Vec<_>>(), [kept.host]);
 }

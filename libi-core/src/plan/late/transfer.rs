@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    const AGAIN: Attempt = Attempt { lost: 1, failed: 0 };
+    const AGAIN: Attempt = Attempt { lost: 1, failed: 0, withdrawn: false };
 
     #[test]
     fn what_a_child_hands_back_is_launched_here_by_the_next_attempt_and_is_not_lost_with_the_child() {
@@ -230,7 +230,7 @@ mod tests {
         let mut queue = queue(1);
         let child = launch(&mut queue, 0);
         queue.child_ready_with(child, at(20), [HostIndex(7)].into_iter().collect()).unwrap();
-        let next = Launch { host: HostIndex(7), attempt: Attempt { lost: 1, failed: 2 } };
+        let next = Launch { host: HostIndex(7), attempt: Attempt { failed: 2, ..AGAIN } };
         queue.hand_back(child.host, next, Some(at(50))).unwrap();
         assert_eq!(queue.next(at(30)), Next::WaitUntil(at(50)));
         assert_eq!(queue.next(at(50)), Next::Launch(next));
@@ -346,7 +346,7 @@ mod tests {
                         let number = number % children.len();
                         let child = &mut children[number];
                         for Launch { host, attempt } in child.queue.give_up_waiting().collect::<Vec<_>>() {
-                            let next = Attempt { lost: attempt.lost + 1, failed: 0 };
+                            let next = attempt.after_loss();
                             let not_before = (host.0 % 2 == 0).then(|| at(now + 5));
                             parent.hand_back(child.host, Launch { host, attempt: next }, not_before).unwrap();
                         }
@@ -358,7 +358,7 @@ mod tests {
                             // The parent does not know of attempts that children have begun
                             // themselves.
                             let before = newest.get(&host).copied().unwrap_or_default();
-                            let next = Attempt { lost: before.lost + 1, failed: 0 };
+                            let next = before.after_loss();
                             parent.adopt(Launch { host, attempt: next }, None).unwrap();
                         }
                     }

@@ -12,14 +12,20 @@
 //! - what has no turn within half a launch from now, and was started after all that have answered or
 //!   failed: the others are the headroom that keeps the launcher busy, or had their turn;
 //! - where turns are taken one after the other: launches that share a processor have all begun;
-//! - where no launch has failed: a host at fault may have denied a login already, and should not be
-//!   asked once more;
 //! - a first attempt, so that no host is passed on for ever.
+//!
+//! A turn is only estimated: what is withdrawn may have reached its host in that moment, and a host
+//! that denies logins may therefore be asked once more than [`Attempt::failed`] says. Such a host is
+//! marked in all its later attempts.
 
 use alloc::vec::Vec;
 
 use super::{Attempt, HostState, Launch, Queue, QueueError, Share};
+use crate::ids::HostIndex;
 use crate::time::Instant;
+
+/// The first launch of a host that is in flight, whose turn is far in the future; and its start.
+pub(super) type LateTurn = (Instant, HostIndex);
 
 impl Queue {
     /// As [`child_ready`](Self::child_ready), where the child may also get launches in flight that
@@ -36,18 +42,15 @@ impl Queue {
         self.record_answer(launch, now)?;
         self.end_back_offs(now);
         let late = self.late_turns(now);
-        let share = self.share_with(true, late.len(), now) as usize;
+        let share = self.share_with(true, &late, now) as usize;
         let missing = share.saturating_sub(self.waiting.len()).min(late.len());
-        let withdrawn: Vec<Launch> = late[late.len() - missing..].iter().map(|late| late.launch).collect();
-        for late in &late[late.len() - missing..] {
-            self.withdraw(late);
-        }
+        let withdrawn = late[late.len() - missing..].iter().map(|late| self.withdraw(*late)).collect();
         Ok((self.give_share(launch.host, share), withdrawn))
     }
 
     /// The launches that could be withdrawn, in the order of their turns.
     fn late_turns(&self, now: Instant) -> Vec<LateTurn> {
-        if self.has_failures || !self.turns.are_in_order() || !self.estimate.starts_return_at_once() {
+        if !self.turns.are_in_order() || !self.estimate.starts_return_at_once() {
             return Vec::new();
         }
         let cost = self.estimate.cost();
@@ -57,32 +60,27 @@ impl Queue {
             .turns
             .iter()
             .filter(|&(since, host, turn)| turn > soon && !had_its_turn(since) && self.kept != Some(host));
-        let late = launches.filter_map(|(since, host, _)| match self.states.get(&host) {
-            Some(&HostState::InFlight { since: started, attempt })
-                if started == since && attempt == Attempt::default() =>
-            {
-                Some(LateTurn { launch: Launch { host, attempt }, since })
-            }
-            _ => None,
-        });
-        late.collect()
+        let is_first = |since, host| {
+            let state = self.states.get(&host);
+            matches!(state, Some(&HostState::InFlight { since: started, attempt })
+                if started == since && attempt == Attempt::default())
+        };
+        launches
+            .map(|(since, host, _)| (since, host))
+            .filter(|&(since, host)| is_first(since, host))
+            .collect()
     }
 
-    /// Takes a launch out of flight; its host waits.
-    fn withdraw(&mut self, late: &LateTurn) {
-        let Launch { host, attempt } = late.launch;
+    /// Takes a first launch out of flight; its host waits.
+    fn withdraw(&mut self, (since, host): LateTurn) -> Launch {
         self.states.remove(&host);
-        self.in_flight.remove(late.since, host);
-        self.turns.forget_launch(late.since, host);
-        self.attempts.insert(host, Attempt { lost: attempt.lost.saturating_add(1), failed: 0 });
+        self.in_flight.remove(since, host);
+        self.turns.forget_launch(since, host);
+        let attempt = Attempt::default();
+        self.attempts.insert(host, Attempt { withdrawn: true, ..attempt });
         self.waiting.push_back(host);
+        Launch { host, attempt }
     }
-}
-
-/// A launch in flight whose turn is far in the future.
-struct LateTurn {
-    launch: Launch,
-    since: Instant,
 }
 
 #[cfg(test)]
@@ -92,7 +90,6 @@ mod tests {
     use super::super::Next;
     use super::*;
     use crate::cost::Cost;
-    use crate::ids::HostIndex;
     use crate::plan::estimate::Estimate;
     use crate::plan::runs::HostRuns;
 
@@ -129,7 +126,7 @@ mod tests {
         assert_eq!(queue.in_flight(), 38 - withdrawn.len());
         for launch in &withdrawn {
             assert!(second.hosts.contains(launch.host));
-            assert_eq!(second.attempts[&launch.host], Attempt { lost: 1, failed: 0 });
+            assert_eq!(second.attempts[&launch.host], Attempt { withdrawn: true, ..Attempt::default() });
             assert_eq!(queue.child_ready(*launch, at(1_001)), Err(QueueError::NotInFlight(*launch)));
         }
         assert!(!withdrawn.contains(&launches[2]), "it has its turn now");

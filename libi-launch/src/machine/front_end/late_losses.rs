@@ -84,7 +84,7 @@ mod tests {
     }
 
     fn attempt(lost: u16) -> Attempt {
-        Attempt { lost, failed: 0 }
+        Attempt { lost, ..Attempt::default() }
     }
 
     fn relaunch(lost: Option<Failure>) -> ChildMessage {

@@ -139,7 +139,7 @@ fn launching_stops_when_enough_cannot_join_and_failure_linger_has_passed() {
 fn a_relaunched_host_ends_the_linger() {
     let mut launch = Launch::with_policy(Policy::All);
     assert_eq!(launch.step(10, &[joined(0), failed(1)]), NextStep::Wait);
-    let next = Attempt { lost: 1, failed: 0 };
+    let next = Attempt::default().after_loss();
     assert_eq!(launch.step(11, &[ChildMessage::Relaunch(HostIndex(1), next, None)]), NextStep::Wait);
     assert_eq!(launch.step(30, &[]), NextStep::Wait);
 }
@@ -196,7 +196,7 @@ fn hosts_that_were_tried_keep_their_attempts_when_the_launch_is_given_up() {
     let mut launch = Launch::with_policy(Policy::All);
     assert_eq!(launch.step(1, &[failed(0)]), NextStep::GiveUp);
     let in_progress = Failure { cause: launch.front.why_given_up(), ..failure(Cause::Closed) };
-    let tried = [ChildMessage::Failed(HostIndex(1), Attempt { lost: 0, failed: 1 }, in_progress.clone())];
+    let tried = [ChildMessage::Failed(HostIndex(1), Attempt::default().after_failure(), in_progress.clone())];
     // What is known of a host is not replaced.
     let master_failed = Cause::MasterFailed(HostIndex(0));
     launch.front.close(master_failed.clone(), &[tried[0].clone(), failed(0)], at(2));
@@ -262,7 +262,7 @@ fn a_host_that_was_lost_with_its_launcher_had_joined() {
 fn the_exit_of_a_leader_that_was_lost_late_is_told_with_the_verdict() {
     let mut launch = Launch::up_with(Engine::InProgram);
     let exited = Box::new(failure(Cause::Exited(Exit::Code(3))));
-    let next = |lost| Attempt { lost, failed: 0 };
+    let next = |lost| Attempt { lost, ..Attempt::default() };
     assert_eq!(launch.record(&ChildMessage::Relaunch(HostIndex(1), next(1), Some(exited.clone()))), []);
     let cancelled = ChildMessage::Failed(HostIndex(1), next(2), failure(Cause::Cancelled));
     let notices = launch.record(&cancelled);
@@ -277,7 +277,7 @@ fn a_spare_replaces_an_open_host_while_enough_can_still_join() {
     assert!(launch.front.may_replace(HostIndex(1), first, &out_of_time));
     assert!(!launch.front.may_replace(HostIndex(1), first, &settled));
     assert!(!launch.front.may_replace(HostIndex(3), first, &out_of_time), "no such host");
-    let next = Attempt { lost: 1, failed: 0 };
+    let next = Attempt::default().after_loss();
     launch.record(&ChildMessage::Relaunch(HostIndex(1), next, None));
     assert!(!launch.front.may_replace(HostIndex(1), first, &out_of_time), "it is out of date");
     launch.record(&failed(2));

@@ -19,12 +19,6 @@ const LOSSES_FOR_AN_ATTEMPT: u16 = 32;
 /// minute.
 const REFUSALS_FOR_AN_ATTEMPT: u16 = 4;
 
-/// The next attempt at a host, which invalidates all earlier attempts and does not count their
-/// failures.
-pub(super) fn superseding(attempt: Attempt) -> Attempt {
-    Attempt { lost: attempt.lost.saturating_add(1), failed: 0 }
-}
-
 /// The delay after this many failures and one more.
 pub(super) fn back_off(rules: &Rules, made: u16) -> Duration {
     let back_off = rules.back_off.saturating_mul(1 << made.min(20));
@@ -105,7 +99,7 @@ impl Launcher {
             return;
         }
         let is_front = terms.front.is_some();
-        let next = Launch { attempt: superseding(launch.attempt), ..launch };
+        let next = Launch { attempt: launch.attempt.after_loss(), ..launch };
         let waits = others && !self.health.is_unusable() && may_be_lost(rules, launch.attempt);
         let is_last = launch.attempt.lost >= rules.attempts;
         if !terms.is_launching || !waits && is_front && is_last {
@@ -142,7 +136,7 @@ impl Launcher {
         }
         if !terms.is_launching {
             let cut_short = terms.failure_of_waiting(Cause::Cancelled);
-            reports.push(ChildMessage::Failed(launch.host, superseding(launch.attempt), cut_short));
+            reports.push(ChildMessage::Failed(launch.host, launch.attempt.after_loss(), cut_short));
         } else if may_be_lost(&terms.options.rules, launch.attempt) {
             // All of them go into one start.
             let not_before = terms.now + terms.options.rules.back_off;
@@ -218,7 +212,7 @@ impl Launcher {
         if terms.is_launching && may_be_lost(&terms.options.rules, lost.attempt) {
             self.relaunch(lost, terms.now, &failure, terms, reports);
         } else {
-            reports.push(ChildMessage::Failed(lost.host, superseding(lost.attempt), failure));
+            reports.push(ChildMessage::Failed(lost.host, lost.attempt.after_loss(), failure));
         }
     }
 
@@ -232,11 +226,11 @@ impl Launcher {
         reports: &mut Vec<ChildMessage>,
     ) {
         if self.health.is_unusable() {
-            return reports.push(ChildMessage::HandBack(lost.host, superseding(lost.attempt), false));
+            return reports.push(ChildMessage::HandBack(lost.host, lost.attempt.after_loss(), false));
         }
         let next = if !terms.launches_here(lost.host) {
             // The next leader of the first host launches this one, not the front end.
-            superseding(lost.attempt)
+            lost.attempt.after_loss()
         } else {
             match self.queue.requeue(lost, not_before) {
                 Ok(next) => next,

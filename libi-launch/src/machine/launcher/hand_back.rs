@@ -64,7 +64,7 @@ use std::time::Duration;
 use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch, Retry};
 
-use super::failures::{back_off, superseding};
+use super::failures::back_off;
 use super::health::LauncherUnusable;
 use super::{Launcher, Terms};
 use crate::failure::{Cause, Failure};
@@ -106,7 +106,7 @@ impl Launcher {
             if speaks_of_here || !given_up || failure.cause == Cause::Cancelled {
                 let was_silent = failure.elapsed > self.timeout();
                 let tried = speaks_of_here || failure.was_login_denied() || was_silent;
-                reports.push(ChildMessage::HandBack(launch.host, superseding(launch.attempt), tried));
+                reports.push(ChildMessage::HandBack(launch.host, launch.attempt.after_loss(), tried));
             } else {
                 self.give_up_host(launch, failure, reports);
             }
@@ -137,13 +137,13 @@ impl Launcher {
         let most = terms.options.rules.attempts.saturating_sub(1);
         let next_deferred = |Launch { host, attempt }| {
             let failed = attempt.failed.saturating_add(1);
-            let next = if failed <= most { Attempt { failed, ..attempt } } else { superseding(attempt) };
+            let next = if failed <= most { Attempt { failed, ..attempt } } else { attempt.after_loss() };
             Launch { host, attempt: Attempt { failed: failed.min(most), ..next } }
         };
         let deferred: Vec<Launch> = deferred.into_iter().map(next_deferred).collect();
         for Launch { host, attempt } in deferred.into_iter().chain(self.drain_unlaunched()) {
             let tried = failed.contains(&host);
-            let next = if certain && tried { superseding(attempt) } else { attempt };
+            let next = if certain && tried { attempt.after_loss() } else { attempt };
             reports.push(ChildMessage::HandBack(host, next, tried));
         }
         Some(if certain { SilentLaunches::Cancel } else { SilentLaunches::Shorten(timeout) })
@@ -172,7 +172,7 @@ impl Launcher {
         let is_old = terms.front.is_some_and(|front| front.is_out_of_date(host, attempt));
         let Some(spec) = self.specs.get_mut(&host).filter(|_| !is_old) else { return };
         // An attempt that is older than a known one is replaced.
-        let next = if attempt < spec.attempt { superseding(spec.attempt) } else { attempt };
+        let next = if attempt < spec.attempt { spec.attempt.after_loss() } else { attempt };
         if !terms.is_launching {
             if self.queue.remove_from_share(child, host) || terms.front.is_some() {
                 let failure = terms.failure_of_waiting(Cause::Cancelled);

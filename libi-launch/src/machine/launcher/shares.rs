@@ -237,7 +237,8 @@ impl Launcher {
         let host = failed.host;
         let spec = self.specs.get_mut(&host)?;
         let before = failed.attempt.max(spec.attempt);
-        let next = Attempt { lost: before.lost.checked_add(1)?, failed: 0 };
+        before.lost.checked_add(1)?;
+        let next = Attempt { withdrawn: false, ..before.after_loss() };
         let spare = spare_for(&spec.name)?;
         (spec.name, spec.user, spec.port, spec.attempt) = (spare.name, spare.user, spare.port, next);
         let spec = spec.clone();

@@ -194,7 +194,7 @@ fn what_comes_back_when_launching_has_stopped_is_given_up() {
     let mut leader = Leader::of(1..40);
     let (first, given) = leader.launch_and_share();
     let host = given.specs[0].host;
-    let back = Launch { host, attempt: Attempt { lost: 1, failed: 0 } };
+    let back = Launch { host, attempt: Attempt::default().after_loss() };
     leader.is_launching = false;
     leader.act(at(3), |launcher, terms, reports| {
         launcher.accept_hand_back(first.host, back, true, terms, reports);
@@ -213,7 +213,7 @@ fn hosts_lost_with_their_leader_are_launched_again() {
     let again = leader.reports();
     assert_eq!(again.matches('R').count(), 1 + given.specs.len(), "{again}");
     let attempt = leader.launcher.spec(given.specs[0].host).unwrap().attempt;
-    assert_eq!(attempt, Attempt { lost: 1, failed: 0 });
+    assert_eq!(attempt, Attempt::default().after_loss());
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_host_that_is_handed_back_is_launched_here() {
     let mut leader = Leader::of(1..40);
     let (first, given) = leader.launch_and_share();
     let host = given.specs[0].host;
-    let back = Launch { host, attempt: Attempt { lost: 1, failed: 0 } };
+    let back = Launch { host, attempt: Attempt::default().after_loss() };
     leader.act(at(3), |launcher, terms, reports| {
         launcher.accept_hand_back(first.host, back, true, terms, reports);
         launcher.accept_hand_back(first.host, back, true, terms, reports);
@@ -270,7 +270,7 @@ fn a_spare_takes_the_place_of_a_host_with_a_new_attempt() {
     leader.fail(launch, Failure { phase: Phase::Joining, ..failure(Cause::Exited(Exit::Code(127))) }, at(1));
     let spare = |_: &str| Some(Spare { name: "s1".to_owned(), user: None, port: Some(23) });
     let spec = leader.launcher.replace(launch, true, at(2), spare).unwrap();
-    assert_eq!((&*spec.name, spec.port, spec.attempt), ("s1", Some(23), Attempt { lost: 1, failed: 0 }));
+    assert_eq!((&*spec.name, spec.port, spec.attempt), ("s1", Some(23), Attempt::default().after_loss()));
     assert_eq!(leader.launcher.next_wake(), Some(at(2)));
     assert_eq!(leader.launch(at(2)).map(|launch| launch.attempt), Some(spec.attempt));
     assert!(leader.launcher.replace(launch, true, at(3), |_| None).is_none(), "without spares it stays");

@@ -18,7 +18,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use libi_core::ids::HostIndex;
 use libi_core::plan::late::Launch;
 
-use super::failures::superseding;
 use super::{Launcher, Terms};
 use crate::failure::Failure;
 use crate::machine::launcher::GivenHosts;
@@ -64,7 +63,7 @@ impl Launcher {
         child: HostIndex,
         reports: &mut Vec<ChildMessage>,
     ) -> Option<GivenHosts> {
-        let latest = |launch: Launch| superseding(self.attempt(launch.host).max(launch.attempt));
+        let latest = |launch: Launch| self.attempt(launch.host).max(launch.attempt).after_loss();
         let next = |(launch, _): &(Launch, Failure)| Launch { attempt: latest(*launch), ..*launch };
         let launches: Vec<Launch> = self.unreached.waiting.values().map(next).collect();
         let share = self.queue.give(child, &launches).ok()?;

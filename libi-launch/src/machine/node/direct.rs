@@ -23,7 +23,7 @@ impl Node {
             // Each session has its own secret; this number only has to be the same on both sides.
             session: SessionId(self.session.0 as u32),
             host: child.host,
-            attempt: u32::from(child.attempt.lost) << 16 | u32::from(child.attempt.failed),
+            attempt: child.attempt.number(),
             parent: parent.map_or(Parent::FrontEnd, Parent::Host),
             mode: self.options.link_security,
         }

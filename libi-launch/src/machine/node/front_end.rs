@@ -33,6 +33,11 @@ impl Node {
         self.front_end().map(FrontEndState::hosts).into_iter().flatten()
     }
 
+    /// Whether the first launch of each host was withdrawn, which is no attempt; empty at other nodes.
+    pub fn withdrawn(&self) -> impl Iterator<Item = bool> {
+        self.front_end().map(FrontEndState::withdrawn).into_iter().flatten()
+    }
+
     /// How often the launch of each host has been started; empty at other nodes.
     pub fn attempts(&self) -> impl Iterator<Item = u32> {
         self.front_end().map(FrontEndState::attempts).into_iter().flatten()

@@ -264,7 +264,7 @@ impl Cluster {
             Fate::NotStarted | Fate::OutOfResources | Fate::Hangs => {}
             Fate::Refused => ends(self, Exit::Code(255), "connect: Connection refused\n"),
             Fate::Denied => {
-                *self.denials.entry(MemberRole::Leader(spec.host)).or_default() += 1;
+                self.denials.entry(spec.host).or_default().push(spec.attempt);
                 ends(self, Exit::Code(255), "me@node7: Permission denied (publickey).\n");
             }
             Fate::NotFound => ends(self, Exit::Code(127), "sh: tool: not found\n"),

@@ -168,7 +168,7 @@ impl Cluster {
             Fate::Refused => exits(self, Exit::Code(255), "connect: Connection refused\n"),
             Fate::Denied => {
                 if let StartRequest::Host(_, task, _) = request {
-                    *self.denials.entry(MemberRole::Leader(task.host)).or_default() += 1;
+                    self.denials.entry(task.host).or_default().push(task.attempt);
                 }
                 exits(self, Exit::Code(255), "me@node7: Permission denied (publickey).\n");
             }
@@ -260,7 +260,7 @@ pub(super) const ASYNC_START: Duration = Duration::from_micros(300);
 pub(super) const FOREIGN_TICKET: Ticket = Ticket {
     session: SessionKey(1),
     place: MemberRole::Leader(HostIndex(0)),
-    attempt: Attempt { lost: 0, failed: 0 },
+    attempt: Attempt { lost: 0, failed: 0, withdrawn: false },
     nonce: Nonce(0),
 };
 

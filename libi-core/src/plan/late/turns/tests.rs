@@ -1,5 +1,6 @@
 //! Launches of one launcher, whose hellos are delayed by the turns they wait for.
 
+use super::likelihood::fifo_ends;
 use super::*;
 use crate::cost::Cost;
 use crate::sim::rng::Rng;
