@@ -27,6 +27,8 @@ L = M + "launcher/"
 S = "libi-comm/src/"
 C = S + "group/"
 E = "src/executor/"
+P = "libi-core/src/plan/"
+K = "libi-core/src/secure/"
 
 # What is broken; in which file; what stands there; what is put there instead.
 MUTANTS = [
@@ -36,7 +38,7 @@ MUTANTS = [
  ('forget to requeue what a lost child was given', L + 'failures.rs',
   'self.relaunch(lost, terms.now, &failure, terms, reports);',
   'let _ = (lost, &failure);'),
- ('give all that waits to the first child of a full launcher', 'libi-core/src/plan/late/shares.rs',
+ ('give all that waits to the first child of a full launcher', P + 'late/shares.rs',
   'let share = self.share(false, now) as usize;\n        Ok(self.give_share(launch.host, share))\n    }\n\n    /// As [`child_ready`](Self::child_ready), for a child that gets so many',
   'let share = self.waiting.len();\n        Ok(self.give_share(launch.host, share))\n    }\n\n    /// As [`child_ready`](Self::child_ready), for a child that gets so many'),
  ('wait for silent launches with the hosts of a full launcher', L[:-1] + '.rs',
@@ -49,10 +51,10 @@ MUTANTS = [
   'if self.include_front_end() { hosts } else { hosts.min(1) }',
   'if self.include_front_end() && !self.are_all() { hosts } else { hosts.min(1) }'),
  ('give hosts up that only others can reach', L + 'unreached.rs',
-  'let may = hands_down && ', 'let may = false && hands_down && '),
+  'hands_down && host != HostIndex(0)', 'false && hands_down && host != HostIndex(0)'),
  ('leave a spare to others only if its host was not', L + 'shares.rs',
   'self.unreached.forget(host);', ''),
- ('hand a share to a child and keep it', 'libi-core/src/plan/late.rs',
+ ('hand a share to a child and keep it', P + 'late.rs',
   'self.waiting.split_back(count)',
   'self.waiting.clone().split_back(count)'),
  ('believe any hello', M + 'node/children.rs', 'if hello.ticket != *child.ticket() {', 'if false {'),
@@ -142,9 +144,8 @@ MUTANTS = [
   '_ => self.force_end(link, Cause::Cancelled, now, out),',
   '_ => {}'),
  ('retry for ever', L + 'failures.rs',
-  'if another && made.saturating_add(1) < '
-   'rules.attempts.saturating_mul(refusals) {',
-  'if another { let _ = refusals;'),
+  'if another && made.saturating_add(1) < most.saturating_mul(refusals) {',
+  'if another { let _ = (refusals, most);'),
  ('losses count as attempts', L + 'failures.rs',
   'let made = launch.attempt.failed.saturating_add(faults);',
   'let made = launch.attempt.failed.saturating_add(faults.max(launch.attempt.lost));'),
@@ -347,7 +348,7 @@ MUTANTS = [
   'reports.push(ChildMessage::HandBack(launch.host, launch.attempt.after_loss(), '
    'tried));',
   'let _ = tried;'),
- ('what was tried by a leader that cannot launch is not out of date', 'libi-core/src/plan/late/launch.rs',
+ ('what was tried by a leader that cannot launch is not out of date', P + 'late/launch.rs',
   'Self { lost: self.lost.saturating_add(1), failed: 0, ..self }',
   'self'),
  ('a leader that cannot launch gives hosts up', L + 'hand_back.rs',
@@ -462,7 +463,7 @@ MUTANTS = [
   'if !stage.is_before_up() && matches!(report, ChildMessage::Joined(..)) {',
   'if false {'),
  ('a host that comes back stays in the share of who has handed it back',
-  'libi-core/src/plan/late/transfer.rs',
+  P + 'late/transfer.rs',
   '        if !self.remove_from_share(child, next.host) {',
   '        if !self.is_here(next.host) {'),
  # Collective calls.
@@ -743,6 +744,36 @@ MUTANTS = [
  ('forget what was tried below a lost leader', M + 'launcher.rs',
   'spec.attempt = spec.attempt.max(attempt);',
   'let _ = (spec, attempt);'),
+ ('a launch that is withdrawn goes on', M + 'node/shares.rs',
+  'self.force_end(withdrawn, Cause::Cancelled, now, out);',
+  'let _ = (withdrawn, now);'),
+ ('a host is withdrawn again and again', P + 'late/withdrawal.rs',
+  'if started == since && attempt == Attempt::default()',
+  'if started == since && attempt.failed == 0'),
+ ('launches that had their turn are withdrawn', P + 'late/withdrawal.rs',
+  'turn > soon && !had_its_turn(since) && self.kept != Some(host)',
+  'turn > soon && (!had_its_turn(since) || true) && self.kept != Some(host)'),
+ ('launches without an answer are no evidence', P + 'late/turns.rs',
+  'let most = if estimate.starts_return_at_once() { MAX_OPEN } else { 0 };',
+  'let most = 0;'),
+ ('children get no further shares', L + 'shares.rs',
+  'self.may_share |= self.queue.up_below(child, host);',
+  'let _ = (child, host);'),
+ ('a better estimate gives children no further shares', L + 'shares.rs',
+  'self.may_share = true;\nself.queue.accept(',
+  'self.queue.accept('),
+ ('children get as much as if they had nothing', P + 'late/further.rs',
+  'take_while(|(open, _)| *open < most)',
+  'map(|(_, child)| (0, child))'),
+ ('unlimited attempts leave no host to others', L + 'failures.rs',
+  'rules.attempts.min(ATTEMPTS_BEFORE_OTHERS)',
+  'rules.attempts'),
+ ('take a cipher that was not offered', K + 'cipher.rs',
+  'cipher.number() == number && self.contains(*cipher)',
+  'cipher.number() == number'),
+ ('the parent chooses what the child is not fast with', K + 'cipher.rs',
+  'if self.contains(aegis) && other.contains(aegis)',
+  'if self.contains(aegis)'),
 ]
 
 # Known to go unnoticed within the seeds that are tried: checks that the simulation still owes.
@@ -780,6 +811,8 @@ LAUNCH = [
  ('simulation', ['-p', 'libi-launch', '--test', 'simulation'], '0..1500', 400),
  ('module tests', ['-p', 'libi-launch', '--lib', 'machine::'], None, 120),
 ]
+PLANNER = [('module tests', ['-p', 'libi-core', '--lib', 'plan::'], None, 120), *LAUNCH]
+LINKS = [('module tests', ['-p', 'libi-core', '--features', 'aegis', '--lib', 'secure::'], None, 120)]
 COMM = [
  ('simulation', ['-p', 'libi-comm', '--test', 'simulation', 'whatever_goes_wrong'], '0..600', 120),
  ('cases', ['-p', 'libi-comm', '--test', 'simulation', '--', '--skip', 'whatever_goes_wrong'], None, 120),
@@ -879,7 +912,8 @@ def caught(tree, target, file, old, new):
     with open(path, "w") as source:
         source.write(broken)
     try:
-        checks = COMM if file.startswith(S) else EXECUTOR if file.startswith(E) else LAUNCH
+        parts = {S: COMM, E: EXECUTOR, P: PLANNER, K: LINKS}
+        checks = next((checks for part, checks in parts.items() if file.startswith(part)), LAUNCH)
         return next(filter(None, (noticed(tree, target, check) for check in checks)), None)
     finally:
         with open(path, "w") as source:

@@ -18,7 +18,8 @@
 //! ```
 //!
 //! A launch in flight that still waits for its turn may be withdrawn for a child (`withdrawal.rs`):
-//! its host leaves in that child's share.
+//! its host leaves in that child's share. A child whose share has proved too small gets a further
+//! one (`further.rs`).
 //!
 //! A waiting host may also leave in a share. The child then has to launch it, and this node only
 //! remembers which child has it, for as long as that child is up. A child that cannot launch it
@@ -73,6 +74,7 @@
 //! slots are then further apart, and it keeps fewer hosts.
 
 mod capacity;
+mod further;
 mod launch;
 mod shares;
 mod transfer;
@@ -84,6 +86,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use self::capacity::{InFlight, LaunchCapacity};
+pub use self::further::FurtherShare;
 pub use self::launch::{Attempt, Launch, Next, QueueError, Retry, Share};
 use self::turns::TurnEstimator;
 use self::withdrawal::LateTurn;
@@ -126,15 +129,23 @@ pub struct Queue {
 
 #[derive(Clone, Debug)]
 enum HostState {
-    BackingOff {
-        reserved: bool,
-    },
-    InFlight {
-        since: Instant,
-        attempt: Attempt,
-    },
-    /// With its share.
-    Up(Share),
+    BackingOff { reserved: bool },
+    InFlight { since: Instant, attempt: Attempt },
+    Up(UpChild),
+}
+
+/// A child that is up.
+#[derive(Clone, Debug)]
+struct UpChild {
+    share: Share,
+    /// The number of hosts in its share that are not known to be up.
+    open: usize,
+}
+
+impl UpChild {
+    fn new(share: Share) -> Self {
+        Self { open: share.hosts.len(), share }
+    }
 }
 
 impl Queue {
@@ -202,7 +213,7 @@ impl Queue {
     /// Gives the last `count` waiting hosts to a child.
     fn give_share(&mut self, child: HostIndex, count: usize) -> Share {
         let share = self.split_off(count);
-        self.states.insert(child, HostState::Up(share.clone()));
+        self.states.insert(child, HostState::Up(UpChild::new(share.clone())));
         share
     }
 
@@ -240,7 +251,7 @@ impl Queue {
     /// When this host is not a child that is up.
     pub fn child_lost(&mut self, host: HostIndex) -> Result<Share, QueueError> {
         match self.states.remove(&host) {
-            Some(HostState::Up(share)) => Ok(share),
+            Some(HostState::Up(child)) => Ok(child.share),
             Some(other) => {
                 self.states.insert(host, other);
                 Err(QueueError::NotUp(host))
@@ -388,11 +399,12 @@ impl Queue {
     /// The number of waiting hosts that a child that is ready now should get. `launches`: whether this
     /// node can launch some of them itself.
     fn share(&mut self, launches: bool, now: Instant) -> u32 {
-        self.share_with(launches, &[], now)
+        self.share_with(launches, &[], alloc::vec![0], now)
     }
 
-    /// The same, where these launches in flight count as waiting.
-    fn share_with(&mut self, launches: bool, late: &[LateTurn], now: Instant) -> u32 {
+    /// The number of hosts that a child that is ready now can have up by T, where these launches in
+    /// flight count as waiting, and children are ready that have so many hosts to launch already.
+    fn share_with(&mut self, launches: bool, late: &[LateTurn], loads: Vec<u32>, now: Instant) -> u32 {
         let remaining = self.waiting.len() + late.len();
         if remaining == 0 {
             return 0;
@@ -405,7 +417,8 @@ impl Queue {
         let capacity = LaunchCapacity {
             growth,
             launcher_growth: launches.then(|| Growth::new(&Cost { seq, ..cost })),
-            child_ready: now.as_nanos(),
+            now: now.as_nanos(),
+            loads,
             launcher_slot: self.turns.slot_without(late.len(), &self.estimate).max(now).as_nanos(),
             in_flight: self.in_flight.expected_but(&late_launches, now, growth.rem()),
             remaining: u32::try_from(remaining).unwrap_or(u32::MAX),

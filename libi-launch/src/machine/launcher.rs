@@ -84,6 +84,8 @@ pub(super) struct Launcher {
     last_printed: BTreeMap<HostIndex, String>,
     /// Children that were given hosts with an estimate that was not yet measured.
     provisional_estimates: Vec<(LinkId, Estimate)>,
+    /// Whether a child may have become idle, or the estimate better, since hosts were last shared.
+    may_share: bool,
     /// When to try the next launch, if no event comes before.
     again: Option<Instant>,
     jitter: Rng,
@@ -135,6 +137,7 @@ impl Launcher {
             faults: BTreeMap::new(),
             last_printed: BTreeMap::new(),
             provisional_estimates: Vec::new(),
+            may_share: false,
             again: None,
             jitter: Rng::new(entropy ^ JITTER),
         }

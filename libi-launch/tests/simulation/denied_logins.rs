@@ -47,7 +47,7 @@ impl Scenario {
         matches!(self.trouble, Trouble::RefuseOnce(percent) if self.is_selected(host, percent))
     }
 
-    fn is_selected(&self, host: u32, percent: u32) -> bool {
+    pub(crate) fn is_selected(&self, host: u32, percent: u32) -> bool {
         host > 0 && Rng::new(self.seed).fork(18).fork(u64::from(host)).below(100) < u64::from(percent)
     }
 }

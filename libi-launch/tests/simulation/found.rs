@@ -158,6 +158,10 @@ const FOUND_WITH_COMMANDS: [u64; 3] = [77_000_325, 19_410_429_100, 990_000_027_4
 /// three launches gave all hosts that waited to the first child.
 const FOUND_WITH_FOLDS: [u64; 2] = [174_869_730_180, 283_371_951_800];
 
+/// Seeds that have found defects since there are front ends that reach only the first host: one with
+/// unlimited attempts that left no host to others.
+const FOUND_WITH_A_FAR_FRONT_END: [u64; 1] = [560_570_478_595];
+
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let found = FOUND.into_iter().map(Scenario::new);
@@ -174,6 +178,7 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let few = few.chain(FOUND_WITH_COMMANDS.into_iter().map(Scenario::with_commands));
     let few = few.chain(FOUND_WITH_STAGING.into_iter().map(Scenario::with_staging));
     let few = few.chain(FOUND_WITH_SETTLE_AND_FEW_HOSTS.into_iter().map(Scenario::with_settle));
+    let few = few.chain(FOUND_WITH_A_FAR_FRONT_END.into_iter().map(Scenario::with_a_far_front_end));
     let found = found.chain(few.map(Scenario::mostly_small));
     check_all(found, |scenario| run(scenario).map(drop));
 }

@@ -46,6 +46,8 @@ pub(crate) enum Trouble {
     DenyAll(u32),
     /// This percentage of hosts, never the first, refuses the first attempt.
     RefuseOnce(u32),
+    /// This percentage of hosts, never the first, never answers.
+    Dead(u32),
 }
 
 /// What the launches of one launcher wait for.
@@ -70,6 +72,8 @@ pub(crate) struct Scenario {
     pub(crate) latency: Duration,
     pub(crate) turns: Turns,
     pub(crate) seq: Duration,
+    /// By which fraction SEQ may be shorter or longer.
+    pub(crate) seq_spread: f64,
     pub(crate) rem: Duration,
     /// The fraction of starts that fail.
     pub(crate) bad: f64,
@@ -168,6 +172,7 @@ impl Scenario {
             members: 1 + rng.below(3) as u32,
             latency: millis([0, 1, 90][rng.below(3) as usize]),
             seq: millis(rng.below(20)),
+            seq_spread: 0.0,
             rem: millis(rng.below(500)),
             bad,
             policy,
@@ -363,7 +368,8 @@ impl Scenario {
     /// SEQ and REM of one launch.
     pub(crate) fn costs(&self, rng: &mut Rng) -> (Duration, Duration) {
         let factor = 0.5 + rng.unit();
-        (self.seq, self.rem.mul_f64(factor))
+        let seq = if self.seq_spread > 0.0 { 1.0 + self.seq_spread * (2.0 * rng.unit() - 1.0) } else { 1.0 };
+        (self.seq.mul_f64(seq), self.rem.mul_f64(factor))
     }
 
     /// The fate of this attempt at this place, regardless of launcher and time.
@@ -376,6 +382,9 @@ impl Scenario {
                 return Fate::Hangs;
             }
             (Trouble::DenyAll(..), Some(number)) if self.denies_all(number) => return Fate::Denied,
+            (Trouble::Dead(percent), Some(number)) if self.is_selected(number, percent) => {
+                return Fate::Hangs;
+            }
             (Trouble::RefuseOnce(..), Some(number))
                 if self.refuses_once(number) && attempt == Attempt::default() =>
             {

@@ -19,8 +19,9 @@ pub(super) struct LaunchCapacity {
     pub(super) growth: Growth,
     /// The same for the launcher itself, if it can launch more.
     pub(super) launcher_growth: Option<Growth>,
-    /// When the child is ready: now.
-    pub(super) child_ready: u64,
+    /// Now, when children are ready that have so many hosts to launch already.
+    pub(super) now: u64,
+    pub(super) loads: Vec<u32>,
     /// The launcher's next launch slot.
     pub(super) launcher_slot: u64,
     /// When the launches in flight are expected to be ready: in order, but for overdue ones, which
@@ -37,7 +38,9 @@ impl LaunchCapacity {
         let own = self
             .launcher_growth
             .map_or(0, |growth| growth.others_up(finish.saturating_sub(self.launcher_slot), self.remaining));
-        let mut up = up_from(self.child_ready).saturating_add(own);
+        let of_each = up_from(self.now);
+        let of_children = self.loads.iter().map(|load| of_each.saturating_sub(*load));
+        let mut up = of_children.fold(own, u32::saturating_add);
         for &ready in &self.in_flight {
             if up >= self.remaining {
                 break;
@@ -50,8 +53,8 @@ impl LaunchCapacity {
     /// The least time at which all hosts can be up, searched outwards from a guess. It is always
     /// later than now, because no launch takes no time.
     pub(super) fn earliest_finish(&self, guess: u64) -> u64 {
-        let mut early = self.child_ready; // too early
-        let mut late = guess.max(self.child_ready.saturating_add(1)); // late enough at the end
+        let mut early = self.now; // too early
+        let mut late = guess.max(self.now.saturating_add(1)); // late enough at the end
         let mut step = 1u64;
         if self.can_finish_by(late) {
             while late - early > step && self.can_finish_by(late - step) {

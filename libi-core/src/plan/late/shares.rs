@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeMap;
 
-use super::{HostRuns, HostState, Launch, Queue, QueueError, Share};
+use super::{HostRuns, HostState, Launch, Queue, QueueError, Share, UpChild};
 use crate::time::Instant;
 
 impl Queue {
@@ -47,7 +47,7 @@ impl Queue {
     ) -> Result<Share, QueueError> {
         self.record_answer(launch, now)?;
         let share = Share { hosts, attempts: BTreeMap::new(), estimate: self.estimate };
-        self.states.insert(launch.host, HostState::Up(share.clone()));
+        self.states.insert(launch.host, HostState::Up(UpChild::new(share.clone())));
         Ok(share)
     }
 }

@@ -63,12 +63,13 @@ impl Queue {
         self.add_to_share(child, &more).map(|()| more)
     }
 
-    fn add_to_share(&mut self, child: HostIndex, more: &Share) -> Result<(), QueueError> {
-        let Some(HostState::Up(share)) = self.states.get_mut(&child) else {
+    pub(super) fn add_to_share(&mut self, child: HostIndex, more: &Share) -> Result<(), QueueError> {
+        let Some(HostState::Up(child)) = self.states.get_mut(&child) else {
             return Err(QueueError::NotUp(child));
         };
-        share.hosts.append(&more.hosts);
-        share.attempts.extend(more.attempts.iter().map(|(host, attempt)| (*host, *attempt)));
+        child.open += more.hosts.len();
+        child.share.hosts.append(&more.hosts);
+        child.share.attempts.extend(more.attempts.iter().map(|(host, attempt)| (*host, *attempt)));
         Ok(())
     }
 
@@ -98,9 +99,11 @@ impl Queue {
     /// A host in this child's share is given up: it is in no queue any more, and not lost with the
     /// child. Returns whether it was in that share.
     pub fn remove_from_share(&mut self, child: HostIndex, host: HostIndex) -> bool {
-        let Some(HostState::Up(share)) = self.states.get_mut(&child) else { return false };
-        share.attempts.remove(&host);
-        share.hosts.remove(host)
+        let Some(HostState::Up(child)) = self.states.get_mut(&child) else { return false };
+        child.share.attempts.remove(&host);
+        let was_there = child.share.hosts.remove(host);
+        child.open = child.open.min(child.share.hosts.len());
+        was_there
     }
 
     /// A child that counted as up, and was given no hosts, is in flight after all.
@@ -134,7 +137,7 @@ impl Queue {
     #[must_use]
     pub fn hosts(&self) -> BTreeSet<HostIndex> {
         let given = self.states.values().filter_map(|state| match state {
-            HostState::Up(share) => Some(share.hosts.iter()),
+            HostState::Up(child) => Some(child.share.hosts.iter()),
             HostState::BackingOff { .. } | HostState::InFlight { .. } => None,
         });
         let waiting = self.reserved.iter().chain(self.waiting.iter());
@@ -142,7 +145,8 @@ impl Queue {
     }
 
     pub(super) fn is_here(&self, host: HostIndex) -> bool {
-        let given = |state: &HostState| matches!(state, HostState::Up(share) if share.hosts.contains(host));
+        let given =
+            |state: &HostState| matches!(state, HostState::Up(child) if child.share.hosts.contains(host));
         let waits = self.reserved.contains(host) || self.waiting.contains(host);
         waits || self.states.contains_key(&host) || self.states.values().any(given)
     }

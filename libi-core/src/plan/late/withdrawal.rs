@@ -4,7 +4,7 @@
 //! Starts that return at once say nothing of what the launcher can do. Until two launches have been
 //! answered, SEQ is an assumption, and if the launcher can make fewer launches at a time than that,
 //! a queue stands before its bottleneck by then: each of its launches has a turn, which `turns.rs`
-//! knows, far in the future. They count as waiting hosts when the next child is ready. What the
+//! knows, far in the future. They count as waiting hosts when a child has none to launch. What the
 //! child gets of them is ended here before its turn; the child launches it by a later attempt.
 //!
 //! Withdrawn is only
@@ -20,7 +20,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Attempt, HostState, Launch, Queue, QueueError, Share};
+use super::{Attempt, HostState, Launch, Queue};
 use crate::ids::HostIndex;
 use crate::time::Instant;
 
@@ -28,28 +28,8 @@ use crate::time::Instant;
 pub(super) type LateTurn = (Instant, HostIndex);
 
 impl Queue {
-    /// As [`child_ready`](Self::child_ready), where the child may also get launches in flight that
-    /// wait for their turn. Returns the share, and the launches that the caller has to end; each of
-    /// their hosts is in the share, with its next attempt.
-    ///
-    /// # Errors
-    /// When this launch is not in flight.
-    pub fn child_ready_for_more(
-        &mut self,
-        launch: Launch,
-        now: Instant,
-    ) -> Result<(Share, Vec<Launch>), QueueError> {
-        self.record_answer(launch, now)?;
-        self.end_back_offs(now);
-        let late = self.late_turns(now);
-        let share = self.share_with(true, &late, now) as usize;
-        let missing = share.saturating_sub(self.waiting.len()).min(late.len());
-        let withdrawn = late[late.len() - missing..].iter().map(|late| self.withdraw(*late)).collect();
-        Ok((self.give_share(launch.host, share), withdrawn))
-    }
-
     /// The launches that could be withdrawn, in the order of their turns.
-    fn late_turns(&self, now: Instant) -> Vec<LateTurn> {
+    pub(super) fn late_turns(&self, now: Instant) -> Vec<LateTurn> {
         if !self.turns.are_in_order() || !self.estimate.starts_return_at_once() {
             return Vec::new();
         }
@@ -72,7 +52,7 @@ impl Queue {
     }
 
     /// Takes a first launch out of flight; its host waits.
-    fn withdraw(&mut self, (since, host): LateTurn) -> Launch {
+    pub(super) fn withdraw(&mut self, (since, host): LateTurn) -> Launch {
         self.states.remove(&host);
         self.in_flight.remove(since, host);
         self.turns.forget_launch(since, host);
@@ -85,9 +65,10 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use alloc::collections::BTreeMap;
     use core::time::Duration;
 
-    use super::super::Next;
+    use super::super::{Next, QueueError, Share};
     use super::*;
     use crate::cost::Cost;
     use crate::plan::estimate::Estimate;
@@ -114,13 +95,21 @@ mod tests {
         (queue, launches)
     }
 
+    /// A child is ready: its share, and the launches that it gets.
+    fn ready(queue: &mut Queue, launch: Launch, now: Instant) -> (Share, Vec<Launch>) {
+        queue.child_up(launch, now).unwrap();
+        let given = queue.share_out([launch.host].into_iter(), true, now).pop();
+        let none = Share { hosts: HostRuns::new(), attempts: BTreeMap::new(), estimate: queue.estimate() };
+        given.map_or((none, Vec::new()), |given| (given.share, given.withdrawn))
+    }
+
     #[test]
     fn launches_that_wait_for_their_turn_go_to_the_next_child() {
         let (mut queue, launches) = launched(Duration::from_micros(300));
-        let (first, none) = queue.child_ready_for_more(launches[0], at(500)).unwrap();
+        let (first, none) = ready(&mut queue, launches[0], at(500));
         assert!(none.is_empty(), "one answer does not show a queue: {none:?}");
         let waiting = 20 - first.hosts.len();
-        let (second, withdrawn) = queue.child_ready_for_more(launches[1], at(1_000)).unwrap();
+        let (second, withdrawn) = ready(&mut queue, launches[1], at(1_000));
         assert!(withdrawn.len() > 10, "{} of 38 that wait, {waiting} others", withdrawn.len());
         assert_eq!(second.hosts.len(), waiting + withdrawn.len());
         assert_eq!(queue.in_flight(), 38 - withdrawn.len());
@@ -130,15 +119,15 @@ mod tests {
             assert_eq!(queue.child_ready(*launch, at(1_001)), Err(QueueError::NotInFlight(*launch)));
         }
         assert!(!withdrawn.contains(&launches[2]), "it has its turn now");
-        let (_, later) = queue.child_ready_for_more(launches[2], at(1_500)).unwrap();
+        let (_, later) = ready(&mut queue, launches[2], at(1_500));
         assert!(later.iter().all(|launch| !withdrawn.contains(launch)));
     }
 
     #[test]
     fn a_host_is_withdrawn_once() {
         let (mut queue, launches) = launched(Duration::from_micros(300));
-        let (mut child, _) = queue.child_ready_for_more(launches[0], at(500)).unwrap();
-        let (share, withdrawn) = queue.child_ready_for_more(launches[1], at(1_000)).unwrap();
+        let (mut child, _) = ready(&mut queue, launches[0], at(500));
+        let (share, withdrawn) = ready(&mut queue, launches[1], at(1_000));
         child.hosts = withdrawn.iter().map(|launch| launch.host).collect();
         let mut below = Queue::from_share(Share { hosts: child.hosts, ..share });
         let again: Vec<Launch> = (0..withdrawn.len() as u64)
@@ -148,7 +137,7 @@ mod tests {
             })
             .collect();
         for (nth, launch) in again.iter().take(4).enumerate() {
-            let (_, passed_on) = below.child_ready_for_more(*launch, at(1_500 + 500 * nth as u64)).unwrap();
+            let (_, passed_on) = ready(&mut below, *launch, at(1_500 + 500 * nth as u64));
             assert!(passed_on.is_empty(), "{passed_on:?}");
         }
     }
@@ -158,8 +147,7 @@ mod tests {
         for (start, spacing) in [(MS(5), 500), (Duration::from_micros(300), 5)] {
             let (mut queue, launches) = launched(start);
             for (nth, launch) in launches.iter().take(20).enumerate() {
-                let (_, withdrawn) =
-                    queue.child_ready_for_more(*launch, at(500 + spacing * nth as u64)).unwrap();
+                let (_, withdrawn) = ready(&mut queue, *launch, at(500 + spacing * nth as u64));
                 assert!(withdrawn.is_empty(), "{start:?}: {withdrawn:?}");
             }
         }

@@ -19,6 +19,10 @@ const LOSSES_FOR_AN_ATTEMPT: u16 = 32;
 /// minute.
 const REFUSALS_FOR_AN_ATTEMPT: u16 = 4;
 
+/// How many attempts are made here, however many are allowed, before a host is left to others that may
+/// reach it.
+const ATTEMPTS_BEFORE_OTHERS: u16 = 3;
+
 /// The delay after this many failures and one more.
 pub(super) fn back_off(rules: &Rules, made: u16) -> Duration {
     let back_off = rules.back_off.saturating_mul(1 << made.min(20));
@@ -41,7 +45,9 @@ impl Launcher {
         let another = terms.is_launching && failure.is_retryable();
         let turned_away = failure.is_throttled();
         let refusals = if turned_away { REFUSALS_FOR_AN_ATTEMPT } else { 1 };
-        if another && made.saturating_add(1) < rules.attempts.saturating_mul(refusals) {
+        let may_pass = failure.may_be_launcher_fault() && self.may_leave_to_others(launch.host, terms);
+        let most = if may_pass { rules.attempts.min(ATTEMPTS_BEFORE_OTHERS) } else { rules.attempts };
+        if another && made.saturating_add(1) < most.saturating_mul(refusals) {
             let back_off = back_off(rules, made);
             // Clients that were refused together must not come back together.
             let more = if turned_away { self.jitter.unit() } else { 0.0 };

@@ -9,12 +9,14 @@
 //! | any, and more children cannot launch than have launched a host | none |
 //! | any, and this node lacks the resources for more launches | its part of the hosts that wait, beside the launches in flight that are still expected |
 //! | any, and files take longer than a launch (`fan_out.rs`) | an equal part of the hosts that wait |
-//! | any other | what the late-commit queue says; that may be launches that wait here for their turn, which are withdrawn |
+//! | any other | what the late-commit queue says, now and whenever its share proves too small; that may be launches that wait here for their turn, which are withdrawn |
+
+use std::collections::BTreeMap;
 
 use libi_core::ids::{HostIndex, LinkId};
 use libi_core::plan::HostRuns;
 use libi_core::plan::estimate::Estimate;
-use libi_core::plan::late::{Attempt, Launch, Share};
+use libi_core::plan::late::{Attempt, FurtherShare, Launch, Share};
 use libi_core::time::Instant;
 
 use super::subtrees::lay_out;
@@ -26,23 +28,20 @@ use crate::machine::message::{ChildMessage, HostSpec, Spare};
 /// Hosts that a child is to launch, in the order in which they are given.
 #[derive(Debug)]
 pub(in crate::machine) struct GivenHosts {
-    /// Launches of this node that the child makes instead: they have to be ended here.
-    pub(in crate::machine) withdrawn: Vec<Launch>,
     pub(in crate::machine) specs: Vec<HostSpec>,
     pub(in crate::machine) estimate: Estimate,
 }
 
 impl Launcher {
-    /// A child has said hello; returns its hosts, or `None` if its launch is not in flight.
+    /// A child has said hello; returns its hosts, or `None` if its launch is not in flight. What the
+    /// late-commit queue decides comes [later](Self::share_out).
     pub(in crate::machine) fn ready(
         &mut self,
         link: LinkId,
         launch: Launch,
         terms: &Terms,
-        reports: &mut Vec<ChildMessage>,
     ) -> Option<GivenHosts> {
         self.window.answered();
-        let mut withdrawn = Vec::new();
         let laid_out = self.laid_out(launch.host, terms);
         let share = match &laid_out {
             Some(hosts) => {
@@ -54,25 +53,75 @@ impl Launcher {
             None if self.health.is_out_of_resources() => self.queue.child_ready_of_full(launch, terms.now),
             None => match self.part_to_stage(terms) {
                 Some(count) => self.queue.child_ready_with_last(launch, terms.now, count),
-                None if !terms.options.launch_method().may_end_starts() => {
-                    self.queue.child_ready(launch, terms.now)
+                None => {
+                    self.may_share = true;
+                    self.queue.child_up(launch, terms.now).map(|()| Share {
+                        hosts: HostRuns::new(),
+                        attempts: BTreeMap::new(),
+                        estimate: self.queue.estimate(),
+                    })
                 }
-                None => self.queue.child_ready_for_more(launch, terms.now).map(|(share, late)| {
-                    withdrawn = late;
-                    share
-                }),
             },
         };
         let share = share.ok()?;
+        self.note_estimate(link, &share);
+        let hosts = laid_out.unwrap_or_else(|| share.hosts.iter().map(|host| (host, 0)).collect());
+        Some(self.given(&hosts, &share))
+    }
+
+    /// What the late-commit queue gives to these children, if they may get hosts from it; with launches of
+    /// this node that the child makes instead, which have to be ended here.
+    pub(in crate::machine) fn share_out(
+        &mut self,
+        children: impl Iterator<Item = (LinkId, HostIndex)>,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) -> Vec<(LinkId, GivenHosts, Vec<Launch>)> {
+        self.may_share = false;
+        if !self.queue_decides(terms) {
+            return Vec::new();
+        }
+        let links: BTreeMap<HostIndex, LinkId> = children.map(|(link, host)| (host, link)).collect();
+        let withdraws = terms.options.launch_method().may_end_starts();
+        let shares = self.queue.share_out(links.keys().copied(), withdraws, terms.now);
+        let mut given = Vec::new();
+        for FurtherShare { child, share, withdrawn } in shares {
+            let Some(link) = links.get(&child) else { continue };
+            self.note_estimate(*link, &share);
+            for Launch { host, .. } in &withdrawn {
+                let attempt = share.attempts.get(host).copied().unwrap_or_default();
+                self.report_relaunch(Launch { host: *host, attempt }, None, reports);
+            }
+            let hosts: Vec<_> = share.hosts.iter().map(|host| (host, 0)).collect();
+            given.push((*link, self.given(&hosts, &share), withdrawn));
+        }
+        given
+    }
+
+    /// Whether there may be hosts for children whose shares have proved too small.
+    pub(in crate::machine) fn may_share(&self) -> bool {
+        self.may_share
+    }
+
+    /// Whether children get what the late-commit queue says.
+    fn queue_decides(&self, terms: &Terms) -> bool {
+        terms.unlike_leaders().is_none()
+            && !terms.options.is_static()
+            && self.health.children_may_launch()
+            && !self.health.is_out_of_resources()
+            && self.part_to_stage(terms).is_none()
+    }
+
+    /// Notes which estimate a child was given with its share.
+    fn note_estimate(&mut self, link: LinkId, share: &Share) {
         if !share.hosts.is_empty() && !share.estimate.is_certain() {
             self.provisional_estimates.push((link, share.estimate));
         }
-        let hosts = laid_out.unwrap_or_else(|| share.hosts.iter().map(|host| (host, 0)).collect());
-        for Launch { host, .. } in &withdrawn {
-            let attempt = share.attempts.get(host).copied().unwrap_or_default();
-            self.report_relaunch(Launch { host: *host, attempt }, None, reports);
-        }
-        Some(GivenHosts { withdrawn, ..self.given(&hosts, &share) })
+    }
+
+    /// A host below this child is up.
+    pub(in crate::machine) fn up_below(&mut self, child: HostIndex, host: HostIndex) {
+        self.may_share |= self.queue.up_below(child, host);
     }
 
     /// How many of the waiting hosts a child gets that is up now, where children that lack files are to
@@ -129,7 +178,7 @@ impl Launcher {
             Some(HostSpec { attempt, below, faults, ..spec.clone() })
         };
         let specs = hosts.iter().filter_map(spec).collect();
-        GivenHosts { withdrawn: Vec::new(), specs, estimate: share.estimate }
+        GivenHosts { specs, estimate: share.estimate }
     }
 
     /// The current estimate for each child whose estimate has proved wrong.
@@ -169,6 +218,7 @@ impl Launcher {
         }
         let later = hosts.iter().map(|host| (host, self.attempt(host)));
         let attempts = later.filter(|(_, attempt)| *attempt != Attempt::default()).collect();
+        self.may_share = true;
         self.queue.accept(Share { hosts, attempts, estimate });
     }
 

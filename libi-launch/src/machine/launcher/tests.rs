@@ -83,9 +83,14 @@ impl Leader {
     /// Launches a host, which is up a second later and is given a share of the others.
     fn launch_and_share(&mut self) -> (Launch, GivenHosts) {
         let first = self.launch(at(1)).unwrap();
-        let given =
-            self.act(at(2), |launcher, terms, reports| launcher.ready(LinkId(7), first, terms, reports));
-        (first, given.unwrap())
+        self.act(at(2), |launcher, terms, _| launcher.ready(LinkId(7), first, terms)).unwrap();
+        let children = [(LinkId(7), first.host)];
+        let share = |launcher: &mut Launcher, terms: &Terms, reports: &mut _| {
+            launcher.share_out(children.into_iter(), terms, reports)
+        };
+        let (_, given, withdrawn) = self.act(at(2), share).remove(0);
+        assert_eq!(withdrawn, []);
+        (first, given)
     }
 
     fn fail(&mut self, launch: Launch, failure: Failure, now: Instant) {
@@ -144,8 +149,8 @@ fn children_that_lack_files_are_few_and_get_all_hosts() {
     let mut given = Vec::new();
     for launch in launched {
         leader.staging = Some(load);
-        let ready = |launcher: &mut Launcher, terms: &Terms, reports: &mut _| {
-            launcher.ready(LinkId(launch.host.0), launch, terms, reports)
+        let ready = |launcher: &mut Launcher, terms: &Terms, _: &mut _| {
+            launcher.ready(LinkId(launch.host.0), launch, terms)
         };
         given.push(leader.act(at(3), ready).unwrap().specs.len());
         load.children += 1;
@@ -181,9 +186,8 @@ fn a_launcher_without_resources_waits_for_launches_in_flight_until_they_are_sile
     leader.launcher.started(Duration::ZERO, true);
     assert_eq!(leader.launch(at(1)), None);
     let silent = leader.launcher.next_wake().unwrap();
-    let given = leader
-        .act(at(2), |launcher, terms, reports| launcher.ready(LinkId(1), launches[0], terms, reports))
-        .unwrap();
+    let given =
+        leader.act(at(2), |launcher, terms, _| launcher.ready(LinkId(1), launches[0], terms)).unwrap();
     assert!((10..30).contains(&given.specs.len()), "the other one gets its part: {}", given.specs.len());
     assert!(!leader.launcher.is_stuck(at(2)));
     assert!(silent > at(3) && leader.launcher.is_stuck(silent), "what is silent gets none: {silent}");

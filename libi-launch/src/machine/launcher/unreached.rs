@@ -6,7 +6,7 @@
 //!
 //! | state of a host | event | next state |
 //! |---|---|---|
-//! | in flight here | its launch fails for good, and as it would if this launcher were at fault | unreached |
+//! | in flight here | its launch fails for good, or so often that others should try, and as it would if this launcher were at fault | unreached |
 //! | unreached | a child is up that takes hosts | in the share of that child |
 //! | | nothing waits or is in flight here, so no such child will come | given up, with its failure |
 //! | | launching stops | given up, with its failure |
@@ -43,13 +43,18 @@ impl Launcher {
     /// The launch of a host has failed for good, as it would if this launcher were at fault: leaves the
     /// host to another launcher, if one may reach it, and returns whether it does.
     pub(super) fn leave_to_others(&mut self, launch: Launch, failure: &Failure, terms: &Terms) -> bool {
-        let hands_down = terms.front.is_some() && terms.unlike_leaders().is_none();
-        // The front end has to reach the first host itself.
-        let may = hands_down && launch.host != HostIndex(0) && !self.unreached.passed.contains(&launch.host);
+        let may = self.may_leave_to_others(launch.host, terms);
         if may {
             self.unreached.waiting.insert(launch.host, (launch, failure.clone()));
         }
         may
+    }
+
+    /// Whether a host may be left to another launcher.
+    pub(super) fn may_leave_to_others(&self, host: HostIndex, terms: &Terms) -> bool {
+        let hands_down = terms.front.is_some() && terms.unlike_leaders().is_none();
+        // The front end has to reach the first host itself.
+        hands_down && host != HostIndex(0) && !self.unreached.passed.contains(&host)
     }
 
     /// Whether hosts that this launcher could not reach are to be given to a child.

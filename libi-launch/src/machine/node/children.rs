@@ -310,8 +310,11 @@ impl Node {
                     .into_iter()
                     .for_each(|own| launcher.accept_hand_back(own, back, tried, &terms, reports));
             }
-            (ChildMessage::Joined(..), Some(_)) if child.on_launched() => {
-                self.launcher.child_has_launched();
+            (ChildMessage::Joined(host, ..), Some(own)) => {
+                if child.on_launched() {
+                    self.launcher.child_has_launched();
+                }
+                self.launcher.up_below(own, *host);
             }
             (ChildMessage::Detached(rank), _) if child.rank() == Some(*rank) => child.on_detached(),
             (ChildMessage::Failed(host, _, failure), Some(own)) if *host == own => {

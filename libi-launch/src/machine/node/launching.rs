@@ -19,6 +19,7 @@ const MAX_LAUNCHES: usize = 1_000;
 impl Node {
     /// Starts as many launches as the window allows.
     pub(super) fn launch(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        self.share_out(now, out);
         self.hand_down(now, out);
         self.hand_down_unreached(now, out);
         if self.options.launch_method().bulk().is_some() {

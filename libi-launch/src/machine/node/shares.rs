@@ -17,16 +17,30 @@ const HOSTS_IN_A_MESSAGE: usize = 2_000;
 impl Node {
     /// Gives a child that has said hello its share of hosts.
     pub(super) fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
-        let (launcher, terms, reports) = self.launcher(now);
-        let Some(given) = launcher.ready(link, launch, &terms, reports) else { return };
+        let (launcher, terms, _) = self.launcher(now);
+        let Some(given) = launcher.ready(link, launch, &terms) else { return };
         self.correct_estimates(out);
-        for launch in &given.withdrawn {
-            let is_it = |child: &Child| child.launch() == Some(*launch);
-            for link in self.children.links(is_it) {
-                self.force_end(link, Cause::Cancelled, now, out);
-            }
-        }
         Self::send_share(link, given, out);
+        self.share_out(now, out);
+    }
+
+    /// Gives hosts to children that are ready now, or whose shares have proved too small.
+    pub(super) fn share_out(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        if !self.launcher.may_share() {
+            return;
+        }
+        let takes = self.children.leaders().filter(|(_, child)| child.takes_hosts());
+        let children: Vec<_> = takes.filter_map(|(link, child)| Some((link, child.host()?))).collect();
+        let (launcher, terms, reports) = self.launcher(now);
+        for (link, given, withdrawn) in launcher.share_out(children.into_iter(), &terms, reports) {
+            for launch in withdrawn {
+                let is_it = |child: &Child| child.launch() == Some(launch);
+                for withdrawn in self.children.links(is_it) {
+                    self.force_end(withdrawn, Cause::Cancelled, now, out);
+                }
+            }
+            Self::send_share(link, given, out);
+        }
     }
 
     /// Sends the current estimate to children whose estimate has proved wrong.

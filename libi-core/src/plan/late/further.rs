@@ -1,0 +1,90 @@
+//! Further shares, for children whose shares have proved too small.
+//!
+//! A share is computed from what is known when it is given. If the hosts that remain take longer than
+//! expected, a child has nothing to launch for the rest of the launch. That is so above all for a
+//! child that was up before it was known how few launches a launcher can make at a time. So whenever
+//! the estimate gets better or a share is up, all children that are up are considered as if they were
+//! ready now, each with what it has still to launch. A child that has at most half of what it can
+//! have up by T gets the other part, of the hosts that wait here and of the launches that can be
+//! withdrawn. A child that has just answered is one of those that have nothing.
+//!
+//! Where costs are as expected, this gives nothing: a child has at least as much to launch as a fresh
+//! node could have up by then.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::{HostRuns, HostState, Launch, Queue, QueueError, Share, UpChild};
+use crate::ids::HostIndex;
+use crate::time::Instant;
+
+/// A further share of a child.
+#[derive(Debug)]
+pub struct FurtherShare {
+    /// The child.
+    pub child: HostIndex,
+    /// What it has to launch beside its former share.
+    pub share: Share,
+    /// The launches that were in flight here. They have to be ended; their hosts are in the share.
+    pub withdrawn: Vec<Launch>,
+}
+
+impl Queue {
+    /// A launched host says hello. It gets its hosts by [`share_out`](Self::share_out).
+    ///
+    /// # Errors
+    /// When this launch is not in flight.
+    pub fn child_up(&mut self, launch: Launch, now: Instant) -> Result<(), QueueError> {
+        self.record_answer(launch, now)?;
+        let none = Share { hosts: HostRuns::new(), attempts: BTreeMap::new(), estimate: self.estimate };
+        self.states.insert(launch.host, HostState::Up(UpChild::new(none)));
+        Ok(())
+    }
+
+    /// A host is up that may be in the share of this child. Returns whether that was the last one.
+    pub fn up_below(&mut self, child: HostIndex, host: HostIndex) -> bool {
+        let Some(HostState::Up(child)) = self.states.get_mut(&child) else { return false };
+        if !child.share.hosts.contains(host) {
+            return false;
+        }
+        child.open = child.open.saturating_sub(1);
+        child.open == 0
+    }
+
+    /// Gives hosts to those of these children that can have them up sooner than they are here.
+    /// `withdraws`: also of the launches in flight.
+    pub fn share_out(
+        &mut self,
+        children: impl Iterator<Item = HostIndex>,
+        withdraws: bool,
+        now: Instant,
+    ) -> Vec<FurtherShare> {
+        self.end_back_offs(now);
+        let mut late = if withdraws { self.late_turns(now) } else { Vec::new() };
+        if self.waiting.is_empty() && late.is_empty() {
+            return Vec::new();
+        }
+        let open = |host| match self.states.get(&host) {
+            Some(HostState::Up(child)) => Some((child.open, host)),
+            _ => None,
+        };
+        let mut ready: Vec<(usize, HostIndex)> = children.filter_map(open).collect();
+        ready.sort_unstable();
+        let loads = ready.iter().map(|(open, _)| u32::try_from(*open).unwrap_or(u32::MAX));
+        let most = self.share_with(true, &late, loads.collect(), now) as usize;
+        let mut shares = Vec::new();
+        for (open, child) in ready.into_iter().take_while(|(open, _)| *open < most) {
+            let missing = (most - open).saturating_sub(self.waiting.len()).min(late.len());
+            let withdrawn = late.split_off(late.len() - missing);
+            let withdrawn = withdrawn.into_iter().map(|late| self.withdraw(late)).collect();
+            let share = self.split_off((most - open).min(self.waiting.len()));
+            if share.hosts.is_empty() {
+                break;
+            }
+            if self.add_to_share(child, &share).is_ok() {
+                shares.push(FurtherShare { child, share, withdrawn });
+            }
+        }
+        shares
+    }
+}
