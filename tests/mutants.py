@@ -54,7 +54,7 @@ MUTANTS = [
   'hands_down && host != HostIndex(0)', 'false && hands_down && host != HostIndex(0)'),
  ('leave a spare to others only if its host was not', L + 'shares.rs',
   'self.unreached.forget(host);', ''),
- ('hand a share to a child and keep it', P + 'late.rs',
+ ('hand a share to a child and keep it', P + 'late/shares.rs',
   'self.waiting.split_back(count)',
   'self.waiting.clone().split_back(count)'),
  ('believe any hello', M + 'node/children.rs', 'if hello.ticket != *child.ticket() {', 'if false {'),

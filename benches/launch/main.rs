@@ -9,6 +9,7 @@
 //! - `model`: 512 hosts through a stand-in for ssh with known costs, beside the prediction;
 //! - `trees`: the same with REM varying by 50 %, beside trees that are decided in advance;
 //! - `busy`: the same while two processes per core keep the machine busy;
+//! - `places`: 128 hosts where a launching host makes 1, 2 or 4 launches at a time, beside the optimum;
 //! - `shell`: 512 hosts through the stand-in at no cost, beside a loop that calls it 32 at a time;
 //! - `memory`: the memory of a front end per host, and of members.
 //!
@@ -28,8 +29,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libi::{
-    Backend, Distribution, Engine, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Member, OsBytes,
-    Output, Shell,
+    Agent, Backend, Distribution, Engine, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Member, OsBytes,
+    Output, Policy, Programs, Shell,
 };
 use libi_core::cost::Cost;
 use libi_testkit::programs;
@@ -57,11 +58,12 @@ fn main() {
         return;
     }
     let rounds = words.get(1).map_or(5, |rounds| rounds.parse().unwrap());
-    let parts: [Part; 6] = [
+    let parts: [Part; 7] = [
         ("local", local),
         ("model", model),
         ("trees", trees),
         ("busy", busy),
+        ("places", places),
         ("shell", shell),
         ("memory", memory),
     ];
@@ -216,6 +218,53 @@ fn trees(rounds: usize) {
         ];
         take_turns(rounds, &mut ways);
     }
+}
+
+fn places(rounds: usize) {
+    const HOSTS: u64 = 128;
+    println!(
+        "\n128 hosts, of which each launches 1, 2 or 4 at a time (wanted: at most 1.3 times the optimum)"
+    );
+    println!("the optimum: every launcher fills its places again and again, and every host is a launcher");
+    println!("{:<40} {:>10} {:>18} {:>10} {:>6}", "", "median", "(least … most)", "optimum", "");
+    for (name, varies, faults) in
+        [("", "", ""), (", ± 50 %", "~50%", ""), (", 2 % of the hosts silent", "", "fault 2% hang\n")]
+    {
+        for cost in [50, 172, 500] {
+            for places in [1, 2, 4] {
+                let launch = |seed| {
+                    let _lab = Lab::new(&format!("seed {seed}\nplaces {places} {cost}ms{varies}\n{faults}"));
+                    last_joined(&format!("n[001-{HOSTS}]"))
+                };
+                let mut times: Vec<Duration> = (0..rounds).map(launch).collect();
+                times.sort();
+                // With the front end, HOSTS + 1 launchers in the end.
+                let full = (0..).find(|rounds| (1 + places as u64).pow(*rounds) > HOSTS).unwrap();
+                let optimum = Duration::from_millis(cost) * full;
+                println!(
+                    "{:<40} {:>7.0} ms {:>18} {:>7.0} ms {:>6.2}",
+                    format!("{places} at a time, {cost} ms each{name}"),
+                    millis(times[rounds / 2]),
+                    format!("({:.0} … {:.0})", millis(times[0]), millis(times[rounds - 1])),
+                    millis(optimum),
+                    ratio(times[rounds / 2], optimum)
+                );
+            }
+        }
+    }
+}
+
+/// How long it takes until all hosts that answer have joined, through agents.
+fn last_joined(hosts: &str) -> Duration {
+    let agent = Agent::new(OsBytes::try_from(programs::agent()).unwrap());
+    let mut options = through_shell().agent(agent).programs(Programs::None).policy(Policy::AtLeast(1));
+    (options.rules.attempts, options.rules.hello_timeout) = (1, Duration::from_secs(8));
+    let front_end = FrontEnd::new().unwrap();
+    let session = front_end.launch(&Distribution::idle(hosts), &options).unwrap();
+    let report = session.report().unwrap();
+    drop((session, front_end));
+    let times = report.hosts().iter().filter_map(|host| Some(host.started + host.hello? + host.joined?));
+    times.max().unwrap()
 }
 
 fn shell(rounds: usize) {

@@ -145,6 +145,28 @@ fn calls_of_one_host_take_turns_for_seq_and_share_rem() {
 }
 
 #[test]
+fn as_many_calls_as_there_are_places_pass_them_at_a_time() {
+    let lab = Lab::new("places 2 50ms\nrem 20ms");
+    let mut calls: Vec<_> = (0..6).map(|i| lab.start(&[&format!("n{i}"), "true"])).collect();
+    assert!(calls.iter_mut().all(|call| call.status() == Some(0)));
+    let mut turns: Vec<_> = lab.log().iter().map(|line| time(line, "turn")).collect();
+    turns.sort_unstable();
+    assert!(turns.windows(3).all(|three| three[2] >= three[0] + 50_000_000), "{turns:?}");
+    assert_eq!(turns.len(), 6);
+}
+
+#[test]
+fn a_call_that_is_killed_before_it_had_a_place_takes_none() {
+    let lab = Lab::new("places 1 100ms");
+    let mut calls: Vec<_> = (0..40).map(|i| lab.start(&[&format!("n{i}"), "true"])).collect();
+    let mut last = calls.split_off(39);
+    drop(calls); // which kills them
+    let begun = std::time::Instant::now();
+    assert_eq!(last[0].status(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+#[test]
 fn calls_of_different_hosts_do_not_wait_for_each_other() {
     let lab = Lab::new("seq 100ms");
     let call = |from| {

@@ -85,15 +85,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use self::capacity::{InFlight, LaunchCapacity};
+use self::capacity::InFlight;
 pub use self::further::FurtherShare;
 pub use self::launch::{Attempt, Launch, Next, QueueError, Retry, Share};
 use self::turns::TurnEstimator;
-use self::withdrawal::LateTurn;
 use super::estimate::Estimate;
-use super::growth::Growth;
 use super::runs::HostRuns;
-use crate::cost::Cost;
 use crate::ids::HostIndex;
 use crate::time::{Instant, nanos};
 
@@ -196,35 +193,6 @@ impl Queue {
             return Next::Launch(Launch { host, attempt });
         }
         self.backing_off.first().map_or(Next::Idle, |&(end, _)| Next::WaitUntil(end))
-    }
-
-    /// A launched host says hello: it can launch others. Returns its share of the queue, which may
-    /// be empty. The time it took counts as a measurement of REM.
-    ///
-    /// # Errors
-    /// When this launch is not in flight.
-    pub fn child_ready(&mut self, launch: Launch, now: Instant) -> Result<Share, QueueError> {
-        self.record_answer(launch, now)?;
-        self.end_back_offs(now);
-        let share = self.share(true, now) as usize;
-        Ok(self.give_share(launch.host, share))
-    }
-
-    /// Gives the last `count` waiting hosts to a child.
-    fn give_share(&mut self, child: HostIndex, count: usize) -> Share {
-        let share = self.split_off(count);
-        self.states.insert(child, HostState::Up(UpChild::new(share.clone())));
-        share
-    }
-
-    pub(super) fn split_off(&mut self, count: usize) -> Share {
-        let hosts = self.waiting.split_back(count);
-        let mut attempts = BTreeMap::new();
-        if !self.attempts.is_empty() {
-            let again = hosts.iter().filter_map(|host| self.attempts.remove_entry(&host));
-            attempts = again.collect();
-        }
-        Share { hosts, attempts, estimate: self.estimate }
     }
 
     /// A launch failed before its host said hello. Any process it has started must be gone, or its
@@ -394,37 +362,6 @@ impl Queue {
         let is_open = |started, host| in_flight.contains(started, host);
         self.turns.estimate(&mut self.estimate, self.passed, is_open);
         self.in_flight.turns(self.turns.iter());
-    }
-
-    /// The number of waiting hosts that a child that is ready now should get. `launches`: whether this
-    /// node can launch some of them itself.
-    fn share(&mut self, launches: bool, now: Instant) -> u32 {
-        self.share_with(launches, &[], alloc::vec![0], now)
-    }
-
-    /// The number of hosts that a child that is ready now can have up by T, where these launches in
-    /// flight count as waiting, and children are ready that have so many hosts to launch already.
-    fn share_with(&mut self, launches: bool, late: &[LateTurn], loads: Vec<u32>, now: Instant) -> u32 {
-        let remaining = self.waiting.len() + late.len();
-        if remaining == 0 {
-            return 0;
-        }
-        let cost = self.estimate.cost();
-        // With few launches in flight, this node is limited by their answers.
-        let seq = self.window.map_or(cost.seq, |window| cost.seq.max(cost.rem / window.max(1)));
-        let growth = Growth::new(&cost);
-        let late_launches = late.iter().copied().collect();
-        let capacity = LaunchCapacity {
-            growth,
-            launcher_growth: launches.then(|| Growth::new(&Cost { seq, ..cost })),
-            now: now.as_nanos(),
-            loads,
-            launcher_slot: self.turns.slot_without(late.len(), &self.estimate).max(now).as_nanos(),
-            in_flight: self.in_flight.expected_but(&late_launches, now, growth.rem()),
-            remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
-        };
-        self.earliest_finish = capacity.earliest_finish(self.earliest_finish);
-        growth.others_up(self.earliest_finish - now.as_nanos(), capacity.remaining)
     }
 }
 

@@ -48,15 +48,27 @@ impl<'a> Attempt<'a> {
 
     /// Goes through the call to its end, and returns the status that it ends with.
     pub(crate) fn carry_out(mut self) -> Result<u8, Failure> {
+        self.pass_places()?;
         self.occupy_launcher()?;
         self.connect()
+    }
+
+    /// Waits for a place at the launching host, and occupies it.
+    fn pass_places(&mut self) -> Result<(), Failure> {
+        let (Some((most, cost)), Some(locks)) = (self.config.places, self.locks) else { return Ok(()) };
+        let place = locks.await_place("places", &self.from, most).map_err(failed("waiting for a place"))?;
+        sys::sleep_until(sys::now() + cost.at(self.fraction("places")));
+        drop(place);
+        self.turn = sys::now();
+        self.free = self.turn;
+        Ok(())
     }
 
     /// Pays SEQ.
     fn occupy_launcher(&mut self) -> Result<(), Failure> {
         let seq = self.config.seq.at(self.fraction("seq"));
         let Some(locks) = self.locks.filter(|_| seq > Duration::ZERO) else { return Ok(()) };
-        self.turn = locks.turn(&self.from, self.arrived, seq).map_err(failed("taking turns for SEQ"))?;
+        self.turn = locks.turn(&self.from, self.turn, seq).map_err(failed("taking turns for SEQ"))?;
         self.free = self.turn + seq;
         sys::sleep_until(self.free);
         Ok(())

@@ -14,6 +14,8 @@ pub(crate) struct Config {
     pub(crate) chance: Chance,
     pub(crate) seq: Cost,
     pub(crate) rem: Cost,
+    /// How many calls of a launching host may be in places at once, and for how long each is.
+    pub(crate) places: Option<(u64, Cost)>,
     pub(crate) locks: Option<PathBuf>,
     pub(crate) log: Option<PathBuf>,
     pub(crate) record: Option<PathBuf>,
@@ -73,6 +75,7 @@ impl Default for Config {
             chance: Chance::default(),
             seq: Cost::default(),
             rem: Cost::default(),
+            places: None,
             locks: None,
             log: None,
             record: None,
@@ -146,6 +149,12 @@ impl Config {
             "rem" => {
                 once("rem")?;
                 self.rem = Cost::parse("rem", words)?;
+            }
+            "places" => {
+                once("places")?;
+                let most = words.number("places")?.max(1);
+                self.places = Some((most, Cost::parse("places", words)?));
+                needs_locks = true;
             }
             "locks" => {
                 once("locks")?;
@@ -242,7 +251,7 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let config = parsed(
-            "# costs\nseed 42\n  seq 7ms\nrem 172ms~50%\n\nlocks my locks\nlog /var/log\nrecord input\nlifetime 5s\n\
+            "# costs\nseed 42\n  seq 7ms\nrem 172ms~50%\nplaces 2 50ms\n\nlocks my locks\nlog /var/log\nrecord input\nlifetime 5s\n\
              limit 4\nlimit 10 starting per target\nfault node* once refuse\n",
         )
         .unwrap();
@@ -250,6 +259,7 @@ mod tests {
         assert_eq!(config.seq.at(0.9), Duration::from_millis(7));
         let rem = [0.0, 0.5, 1.0].map(|fraction| config.rem.at(fraction).as_millis());
         assert_eq!(rem, [86, 172, 258]);
+        assert_eq!(config.places.map(|(most, cost)| (most, cost.at(0.1).as_millis())), Some((2, 50)));
         assert_eq!(config.locks.as_deref(), Some(Path::new("/t/my locks")));
         assert_eq!(config.log.as_deref(), Some(Path::new("/var/log")));
         assert_eq!(config.record.as_deref(), Some(Path::new("/t/input")));
@@ -326,6 +336,8 @@ mod tests {
             ("fault * hang 1s", "line 1: nothing is expected where `1s` begins"),
             ("rem 1s\nseq 7ms", "line 2: this works only with a `locks DIR` line"),
             ("limit 4", "line 1: this works only with a `locks DIR` line"),
+            ("places 1 7ms", "line 1: this works only with a `locks DIR` line"),
+            ("places 1", "line 1: `places` wants a cost such as 172ms or 172ms~50%"),
             ("fault * once hang", "line 1: this works only with a `locks DIR` line"),
         ] {
             assert_eq!(problem(text), expected, "{text}");

@@ -41,6 +41,19 @@ impl Locks<'_> {
         Ok(turn)
     }
 
+    /// One of so many places, once one is free. It is held as long as the file. Of those that wait, one
+    /// looks again and again, and the others wait for it.
+    pub(crate) fn await_place(self, purpose: &str, host: &str, places: u64) -> io::Result<File> {
+        let door = self.open("door", host)?;
+        sys::lock(&door)?;
+        loop {
+            if let Some(place) = self.place(purpose, host, places)? {
+                return Ok(place);
+            }
+            sys::sleep_until(sys::now() + Duration::from_millis(1));
+        }
+    }
+
     /// One of so many places, if one is free. It is held as long as the file.
     pub(crate) fn place(self, purpose: &str, host: &str, places: u64) -> io::Result<Option<File>> {
         let file = self.open(purpose, host)?;

@@ -43,8 +43,9 @@
 //! seed N                   chooses what is drawn by chance; 0 unless given
 //! seq D[~P%]               SEQ: how long a call occupies the processor of its launching host
 //! rem D[~P%]               REM: from the beginning of SEQ until the command is started
+//! places N D[~P%]          before SEQ, a call occupies one of N places of its launching host for so long
 //! locks DIR                an existing directory for what the calls of one run share, empty at first; needed by seq,
-//!                          limit, once and times
+//!                          places, limit, once and times
 //! log FILE                 where each call leaves a line
 //! record FILE              to which calls that relay append what they pass to their commands
 //! lifetime D               the longest that a fault waits; 60s unless given
@@ -61,6 +62,8 @@
 //! Calls of one launching host take turns for SEQ in the order of their arrival, and spend the rest
 //! of REM side by side. A turn begins where the one before ended, however late the system wakes us,
 //! so that the model holds on a busy machine; it is spent even if the call is killed before it.
+//! Places are taken when they are free: a call that is killed before it had one leaves its turn to
+//! others, and one that is killed in its place leaves that.
 //! With `~50%` a cost is anything within ±50 %. Whatever varies depends on the seed, the host and
 //! the attempt (counted if there are locks) and on nothing else, so that runs can be repeated;
 //! which hosts a percentage picks depends on the seed, the host and the position of the line among
