@@ -86,6 +86,8 @@ pub(super) struct Launcher {
     provisional_estimates: Vec<(LinkId, Estimate)>,
     /// Whether a child may have become idle, or the estimate better, since hosts were last shared.
     may_share: bool,
+    /// The latest host that could not be started, for which its starter may have ended all others.
+    ends_starts: Option<HostIndex>,
     /// When to try the next launch, if no event comes before.
     again: Option<Instant>,
     jitter: Rng,
@@ -138,6 +140,7 @@ impl Launcher {
             last_printed: BTreeMap::new(),
             provisional_estimates: Vec::new(),
             may_share: false,
+            ends_starts: None,
             again: None,
             jitter: Rng::new(entropy ^ JITTER),
         }

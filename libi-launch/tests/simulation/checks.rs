@@ -419,8 +419,11 @@ fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -> Result<()
         let fate = world.fates.get(&(MemberRole::Leader(start.host), start.attempt));
         match fate {
             Some(Fate::NotFound | Fate::ExitsEarly | Fate::Garbage | Fate::Stale) => true,
-            // A leader may be at fault itself, and then hands the host back.
-            Some(Fate::NotStarted) => start.by.is_none(),
+            // A leader may be at fault itself, and then hands the host back; a front end that launches
+            // beside leaders leaves it to them.
+            Some(Fate::NotStarted) => {
+                start.by.is_none() && (start.host == HostIndex(0) || scenario.agents.is_none())
+            }
             _ => false,
         }
     });

@@ -124,8 +124,8 @@ const FOUND_WITH_RELAYS: [u64; 7] = [
 
 /// Seeds that have found defects since agents lead hosts: hosts that the front end had given to a
 /// child for lack of resources, and that were forgotten when the child handed them back; and in the
-/// checks, agents behind long ways.
-const FOUND_WITH_AGENTS: [u64; 2] = [326_222_390_825, 326_222_396_850];
+/// checks, agents behind long ways, and a host that the front end could not start and another might.
+const FOUND_WITH_AGENTS: [u64; 3] = [326_222_390_825, 326_222_396_850, 602_901_925_481];
 
 /// Seeds that have found defects since files are staged, in the checks: messages behind pieces on slow
 /// links, hosts below one that has failed for its files, bytes for hosts that have failed, a machine
@@ -150,8 +150,9 @@ const FOUND_WITH_STAGING: [u64; 10] = [
 
 /// Seeds that have found defects since commands run in sessions, in the checks: output of members behind
 /// much output of commands, and commands at once, which take more steps; and too many of them, in a tree
-/// of 800 levels.
-const FOUND_WITH_COMMANDS: [u64; 3] = [77_000_325, 19_410_429_100, 990_000_027_410];
+/// of 800 levels; and hosts that were ended with others as often as is allowed, whose verdicts did not say
+/// so.
+const FOUND_WITH_COMMANDS: [u64; 4] = [77_000_325, 19_410_429_100, 990_000_027_410, 500_010_000];
 
 /// Seeds that have found defects since output is merged, in the checks: ends behind output that each of 352
 /// levels may hold for a second; and in the machine, a tree of 450 levels: launchers with resources for

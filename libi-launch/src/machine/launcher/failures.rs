@@ -123,7 +123,7 @@ impl Launcher {
 
     /// The starter of a host has ended it, because it could not start another one: the host is
     /// launched again. That does not count as an attempt. Once nothing is launched any more, it is cut
-    /// short like hosts that wait.
+    /// short like hosts that wait. Where that has happened too often, the other host is to blame.
     pub(in crate::machine) fn ended_with_others(
         &mut self,
         launch: Launch,
@@ -148,8 +148,14 @@ impl Launcher {
             let not_before = terms.now + terms.options.rules.back_off;
             self.relaunch(launch, not_before, failure, terms, reports);
         } else {
-            self.give_up_host(launch, failure.clone(), reports);
+            let cause = self.ends_starts.map_or_else(|| failure.cause.clone(), Cause::LaunchFailed);
+            self.give_up_host(launch, Failure { cause, ..failure.clone() }, reports);
         }
+    }
+
+    /// A host could not be started, and its starter may end all others for that.
+    pub(in crate::machine) fn starts_may_end_for(&mut self, host: Option<HostIndex>) {
+        self.ends_starts = host.or(self.ends_starts);
     }
 
     /// A leader that was up is gone, and with it all hosts that it had launched or should launch.

@@ -141,7 +141,9 @@ impl Node {
         child.close();
         child.forgo_exit();
         let why = one_line(why);
+        let host = child.host();
         if self.is_all_or_nothing() {
+            self.launcher.starts_may_end_for(host);
             self.starts.may_end_all(start, now + self.options.rules.kill_grace);
         }
         self.ends(link, Cause::NotStarted(why), now, out);
