@@ -78,7 +78,8 @@ impl Launcher {
         reports: &mut Vec<ChildMessage>,
     ) -> Vec<(LinkId, GivenHosts, Vec<Launch>)> {
         self.may_share = false;
-        if !self.queue_decides(terms) {
+        let has_means = !self.health.is_out_of_resources() && self.part_to_stage(terms).is_none();
+        if !has_means || !self.queue_decides(terms) {
             return Vec::new();
         }
         let links: BTreeMap<HostIndex, LinkId> = children.map(|(link, host)| (host, link)).collect();
@@ -103,13 +104,13 @@ impl Launcher {
         self.may_share
     }
 
-    /// Whether children get what the late-commit queue says.
+    /// Whether the late-commit queue decides what children get, within the means of this node.
     fn queue_decides(&self, terms: &Terms) -> bool {
-        terms.unlike_leaders().is_none()
-            && !terms.options.is_static()
-            && self.health.children_may_launch()
-            && !self.health.is_out_of_resources()
-            && self.part_to_stage(terms).is_none()
+        match terms.unlike_leaders() {
+            None => !terms.options.is_static() && self.health.children_may_launch(),
+            // Other nodes can launch, but the first leader has too few resources for all hosts.
+            Some(front) => front.launchers().lack_resources() && front.static_tree().is_none(),
+        }
     }
 
     /// Notes which estimate a child was given with its share.
@@ -136,18 +137,13 @@ impl Launcher {
 
     /// The hosts of a child with the sizes of their subtrees, if the queue does not decide them.
     fn laid_out(&mut self, child: HostIndex, terms: &Terms) -> Option<Vec<(HostIndex, u32)>> {
-        let Some(front) = terms.unlike_leaders() else {
-            return if terms.options.is_static() {
-                Some(self.subtrees.take(child))
-            } else {
-                (!self.health.children_may_launch()).then(Vec::new)
-            };
-        };
-        let tree = front.static_tree();
-        // Other nodes can launch, but the first leader has too few resources for all hosts.
-        if front.launchers().lack_resources() && tree.is_none() {
+        if self.queue_decides(terms) {
             return None;
         }
+        let Some(front) = terms.unlike_leaders() else {
+            return Some(if terms.options.is_static() { self.subtrees.take(child) } else { Vec::new() });
+        };
+        let tree = front.static_tree();
         if front.launchers().include_front_end() {
             return Some(Vec::new());
         }
