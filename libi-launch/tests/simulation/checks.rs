@@ -415,7 +415,11 @@ fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -> Result<()
     {
         return Ok(());
     }
-    let hopeless = world.starts.iter().find(|start| {
+    let was_withdrawn = |start: &Start| {
+        let later = |other: &Start| other.host == start.host && other.attempt.withdrawn;
+        start.attempt == Attempt::default() && world.starts.iter().any(later)
+    };
+    let is_hopeless = |start: &&Start| {
         let fate = world.fates.get(&(MemberRole::Leader(start.host), start.attempt));
         match fate {
             Some(Fate::NotFound | Fate::ExitsEarly | Fate::Garbage | Fate::Stale) => true,
@@ -426,7 +430,8 @@ fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -> Result<()
             }
             _ => false,
         }
-    });
+    };
+    let hopeless = world.starts.iter().find(|start| is_hopeless(start) && !was_withdrawn(start));
     let Some(hopeless) = hopeless else { return Ok(()) };
     let rules = &scenario.rules;
     let latest = hopeless.at + rules.failure_linger + rules.kill_grace * 5 + Duration::from_secs(5);

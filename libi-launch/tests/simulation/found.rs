@@ -56,8 +56,10 @@ const FOUND_WITH_SETTLE: [u64; 12] = [
 /// hosts waited for minutes between two starts; and hosts that came back to a leader when it ended, and
 /// were given up for that.
 ///
-/// The last two tell the last attempt at a host by number from the last by time.
-const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 10] = [
+/// The last two tell the last attempt at a host by number from the last by time. The first withdraws a launch
+/// before it meets its fate.
+const FOUND_WITH_SETTLE_AND_FEW_HOSTS: [u64; 11] = [
+    67_687_351_667,
     502_961_159_341,
     630_175_690_049,
     406_602_466_265,
