@@ -4,17 +4,13 @@
 //! expected, a child has nothing to launch for the rest of the launch. That is so above all for a
 //! child that was up before it was known how few launches a launcher can make at a time. So whenever
 //! the estimate gets better or a share is up, all children that are up are considered as if they were
-//! ready now, each with what it has still to launch. A child that has at most half of what it can
-//! have up by T gets the other part, of the hosts that wait here and of the launches that can be
-//! withdrawn. A child that has just answered is one of those that have nothing.
-//!
-//! Where costs are as expected, this gives nothing: a child has at least as much to launch as a fresh
-//! node could have up by then.
+//! ready now, each with what it has still to launch. A child that has less than it can have up by T
+//! gets the rest, of the hosts that wait here and of the launches that can be withdrawn. A child that
+//! has just answered is one of those that have nothing.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::{HostRuns, HostState, Launch, Queue, QueueError, Share, UpChild};
+use super::{HostState, Launch, Queue, Share};
 use crate::ids::HostIndex;
 use crate::time::Instant;
 
@@ -30,17 +26,6 @@ pub struct FurtherShare {
 }
 
 impl Queue {
-    /// A launched host says hello. It gets its hosts by [`share_out`](Self::share_out).
-    ///
-    /// # Errors
-    /// When this launch is not in flight.
-    pub fn child_up(&mut self, launch: Launch, now: Instant) -> Result<(), QueueError> {
-        self.record_answer(launch, now)?;
-        let none = Share { hosts: HostRuns::new(), attempts: BTreeMap::new(), estimate: self.estimate };
-        self.states.insert(launch.host, HostState::Up(UpChild::new(none)));
-        Ok(())
-    }
-
     /// A host is up that may be in the share of this child. Returns whether that was the last one.
     pub fn up_below(&mut self, child: HostIndex, host: HostIndex) -> bool {
         let Some(HostState::Up(child)) = self.states.get_mut(&child) else { return false };
@@ -86,5 +71,36 @@ impl Queue {
             }
         }
         shares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::super::Next;
+    use super::*;
+    use crate::cost::Cost;
+    use crate::plan::estimate::Estimate;
+
+    #[test]
+    fn a_child_gets_more_once_nothing_is_left_for_it_to_launch() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let cost = Cost::new(Duration::from_millis(10), Duration::from_millis(20));
+        let mut queue = Queue::new((1..=100).map(HostIndex).collect(), Estimate::assumed(&cost));
+        let Next::Launch(launch) = queue.next(at(0)) else { panic!("nothing to launch") };
+        assert!(queue.child_ready_with_last(launch, at(20), 0).unwrap().hosts.is_empty());
+        let child = launch.host;
+        let share_out = |queue: &mut Queue| queue.share_out([child].into_iter(), false, at(20));
+        let first = share_out(&mut queue).remove(0).share.hosts;
+        assert!(!first.is_empty() && queue.waiting() > 0, "{first:?}");
+        assert!(share_out(&mut queue).is_empty(), "it has what it can have up by then");
+        let hosts: Vec<HostIndex> = first.iter().collect();
+        assert!(queue.remove_from_share(child, hosts[0]), "given up");
+        let last: Vec<bool> = hosts[1..].iter().map(|host| queue.up_below(child, *host)).collect();
+        assert!(last.ends_with(&[false, true]) && !last[..last.len() - 1].contains(&true), "{last:?}");
+        assert!(!queue.up_below(child, HostIndex(1_000)), "not one of its hosts");
+        let more = share_out(&mut queue).remove(0);
+        assert!(!more.share.hosts.is_empty() && more.withdrawn.is_empty(), "{more:?}");
     }
 }

@@ -54,7 +54,8 @@ impl Queue {
         Ok(self.give_share(launch.host, share))
     }
 
-    /// As [`child_ready`](Self::child_ready), for a child that gets so many of the waiting hosts.
+    /// As [`child_ready`](Self::child_ready), for a child that gets so many of the waiting hosts; with none,
+    /// it gets its share by [`share_out`](Self::share_out).
     ///
     /// # Errors
     /// When this launch is not in flight.

@@ -102,7 +102,9 @@ impl Queue {
         let Some(HostState::Up(child)) = self.states.get_mut(&child) else { return false };
         child.share.attempts.remove(&host);
         let was_there = child.share.hosts.remove(host);
-        child.open = child.open.min(child.share.hosts.len());
+        if was_there {
+            child.open = child.open.saturating_sub(1); // what is up stays in its share
+        }
         was_there
     }
 

@@ -4,8 +4,8 @@
 //! Starts that return at once say nothing of what the launcher can do. Until two launches have been
 //! answered, SEQ is an assumption, and if the launcher can make fewer launches at a time than that,
 //! a queue stands before its bottleneck by then: each of its launches has a turn, which `turns.rs`
-//! knows, far in the future. They count as waiting hosts when a child has none to launch. What the
-//! child gets of them is ended here before its turn; the child launches it by a later attempt.
+//! knows, far in the future. They count as waiting hosts when children get shares. What a child gets
+//! of them is ended here before its turn; the child launches it by a later attempt.
 //!
 //! Withdrawn is only
 //!
@@ -65,7 +65,6 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use alloc::collections::BTreeMap;
     use core::time::Duration;
 
     use super::super::{Next, QueueError, Share};
@@ -97,9 +96,8 @@ mod tests {
 
     /// A child is ready: its share, and the launches that it gets.
     fn ready(queue: &mut Queue, launch: Launch, now: Instant) -> (Share, Vec<Launch>) {
-        queue.child_up(launch, now).unwrap();
+        let none = queue.child_ready_with_last(launch, now, 0).unwrap();
         let given = queue.share_out([launch.host].into_iter(), true, now).pop();
-        let none = Share { hosts: HostRuns::new(), attempts: BTreeMap::new(), estimate: queue.estimate() };
         given.map_or((none, Vec::new()), |given| (given.share, given.withdrawn))
     }
 

@@ -55,11 +55,7 @@ impl Launcher {
                 Some(count) => self.queue.child_ready_with_last(launch, terms.now, count),
                 None => {
                     self.may_share = true;
-                    self.queue.child_up(launch, terms.now).map(|()| Share {
-                        hosts: HostRuns::new(),
-                        attempts: BTreeMap::new(),
-                        estimate: self.queue.estimate(),
-                    })
+                    self.queue.child_ready_with_last(launch, terms.now, 0)
                 }
             },
         };
@@ -228,8 +224,11 @@ impl Launcher {
     /// A node below this child has given up a host of the child's share for good: a later loss of
     /// that node does not change this.
     pub(in crate::machine) fn given_up_below(&mut self, child: HostIndex, host: HostIndex, terms: &Terms) {
-        if terms.is_launching && self.queue.remove_from_share(child, host) && terms.front.is_none() {
-            self.specs.remove(&host);
+        if terms.is_launching && self.queue.remove_from_share(child, host) {
+            self.may_share = true;
+            if terms.front.is_none() {
+                self.specs.remove(&host);
+            }
         }
     }
 
