@@ -6,6 +6,7 @@
 //! | `srun: error: n[1-3]: tasks 0-2: Exited with exit code 1` | the programs have ended |
 //! | `srun: … n1: task 0: Completed` | the program has exited with 0 |
 //! | `srun: error: Task launch for StepId=1.0 failed on node n1: …` | the host cannot be started |
+//! | the same with `Job credential revoked` | the job ends, for another reason: all programs are ended |
 //! | `srun: job 7 queued and waiting for resources` | the start waits in a queue |
 //! | `srun: job 7 has been allocated resources` | the start goes on |
 //! | `srun: error: … invalid account …` and the like | no start can succeed |
@@ -63,8 +64,12 @@ fn of_srun<'a>(text: &str, line: &'a str) -> StarterLine<'a> {
     }
     if let Some(rest) = plain.strip_prefix("Task launch for ")
         && let Some((_, rest)) = rest.split_once(" failed on node ")
-        && let Some((node, _)) = rest.split_once(": ")
+        && let Some((node, why)) = rest.split_once(": ")
     {
+        // The job was ended before its launch came to this node, which is not at fault.
+        if why == "Job credential revoked" {
+            return StarterLine::EndsAll;
+        }
         return node.parse().map_or(StarterLine::Other, StarterLine::Failed);
     }
     if let Some(nodes) = plain.strip_prefix("Node failure on ") {

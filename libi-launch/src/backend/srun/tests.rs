@@ -105,6 +105,10 @@ fn lines_of_srun_tell_what_became_of_hosts() {
             "error: Task launch for StepId=9.0 failed on node s0003: Communication connection failure",
             StarterLine::Failed(hosts("s0003")),
         ),
+        (
+            "error: Task launch for StepId=3.0 failed on node s0001: Job credential revoked",
+            StarterLine::EndsAll,
+        ),
         ("error: Node failure on s[0002-0003]", StarterLine::Failed(hosts("s[0002-0003]"))),
         ("Required node not available (down, drained or reserved)", StarterLine::Waits),
         ("job 18 queued and waiting for resources", StarterLine::Waits),
