@@ -192,6 +192,9 @@ impl Launcher {
         };
         // On an error, the host is not in the child's share.
         if taken.is_ok() {
+            if tried {
+                self.unreached.tried_elsewhere(host);
+            }
             self.report_relaunch(launch, None, reports);
         }
     }

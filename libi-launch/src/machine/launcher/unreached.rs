@@ -10,7 +10,7 @@
 //! | unreached | a child is up that takes hosts | in the share of that child |
 //! | | nothing waits or is in flight here, so no such child will come | given up, with its failure |
 //! | | launching stops | given up, with its failure |
-//! | in a share | handed back | waits; the next failure here is for good |
+//! | in a share | handed back, after a try if it was not unreached before | waits; the next failure here is for good |
 //! | | lost with that child, or replaced by a spare | waits; the next failure here makes it unreached again |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,11 +28,16 @@ use crate::machine::message::ChildMessage;
 pub(super) struct UnreachedHosts {
     /// Those that no other launcher has tried, with their failures.
     waiting: BTreeMap<HostIndex, (Launch, Failure)>,
-    /// Those that were given to a child.
+    /// Those that were given to a child for that, or that a child has tried before.
     passed: BTreeSet<HostIndex>,
 }
 
 impl UnreachedHosts {
+    /// A child has tried this host without success: the next failure here is for good.
+    pub(super) fn tried_elsewhere(&mut self, host: HostIndex) {
+        self.passed.insert(host);
+    }
+
     /// A host was lost with the child that it was given to, or is another machine from now on.
     pub(super) fn forget(&mut self, host: HostIndex) {
         self.passed.remove(&host);
