@@ -143,6 +143,11 @@ impl UpChild {
     fn new(share: Share) -> Self {
         Self { open: share.hosts.len(), share }
     }
+
+    /// Whether it has hosts to launch, and none of them is up.
+    fn is_unproven(&self) -> bool {
+        self.open > 0 && self.open == self.share.hosts.len()
+    }
 }
 
 impl Queue {

@@ -125,9 +125,12 @@ const FOUND_WITH_RELAYS: [u64; 7] = [
 ];
 
 /// Seeds that have found defects since agents lead hosts: hosts that the front end had given to a
-/// child for lack of resources, and that were forgotten when the child handed them back; and in the
-/// checks, agents behind long ways, and a host that the front end could not start and another might.
-const FOUND_WITH_AGENTS: [u64; 3] = [326_222_390_825, 326_222_396_850, 602_901_925_481];
+/// child for lack of resources, and that were forgotten when the child handed them back; hosts that a
+/// child had tried, and that the front end gave to another one after its own try; further shares for
+/// children whose launches block, which launched more than 100 hosts in vain for it; and in the checks,
+/// agents behind long ways, and a host that the front end could not start and another might.
+const FOUND_WITH_AGENTS: [u64; 5] =
+    [326_222_390_825, 326_222_396_850, 602_901_925_481, 505_254_620_796, 650_015_220];
 
 /// Seeds that have found defects since files are staged, in the checks: messages behind pieces on slow
 /// links, hosts below one that has failed for its files, bytes for hosts that have failed, a machine

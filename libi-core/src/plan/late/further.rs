@@ -6,13 +6,18 @@
 //! the estimate gets better or a share is up, all children that are up are considered as if they were
 //! ready now, each with what it has still to launch. A child that has less than it can have up by T
 //! gets the rest, of the hosts that wait here and of the launches that can be withdrawn. A child that
-//! has just answered is one of those that have nothing.
+//! has just answered is one of those that have nothing. One that has many hosts, and has brought up
+//! none of them, may not be able to launch: it gets no more, as it would launch all of them in vain
+//! before that is known.
 
 use alloc::vec::Vec;
 
 use super::{HostState, Launch, Queue, Share};
 use crate::ids::HostIndex;
 use crate::time::Instant;
+
+/// With how many hosts, none of which is up, a child gets no further share.
+const UNPROVEN: usize = 32;
 
 /// A further share of a child.
 #[derive(Debug)]
@@ -50,6 +55,7 @@ impl Queue {
             return Vec::new();
         }
         let open = |host| match self.states.get(&host) {
+            Some(HostState::Up(child)) if child.is_unproven() && child.open >= UNPROVEN => None,
             Some(HostState::Up(child)) => Some((child.open, host)),
             _ => None,
         };
@@ -96,6 +102,7 @@ mod tests {
         assert!(!first.is_empty() && queue.waiting() > 0, "{first:?}");
         assert!(share_out(&mut queue).is_empty(), "it has what it can have up by then");
         let hosts: Vec<HostIndex> = first.iter().collect();
+        assert!(hosts.len() > 2, "{hosts:?}");
         assert!(queue.remove_from_share(child, hosts[0]), "given up");
         let last: Vec<bool> = hosts[1..].iter().map(|host| queue.up_below(child, *host)).collect();
         assert!(last.ends_with(&[false, true]) && !last[..last.len() - 1].contains(&true), "{last:?}");
