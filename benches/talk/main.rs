@@ -18,16 +18,18 @@
 //! - `memory`: gather of 1 MiB from 256 members: what each process needs in addition to its own
 //!   data;
 //! - `end`: from the order to end until all have ended, with and without direct links;
+//! - `instructions`: how many a call takes, by valgrind; this part has to be asked for;
 //! - `scale`: every call against the number of members; `LIBI_BENCH_SVG=FILE` writes a picture.
 //!
-//! `try HOSTS EACH local|authenticated|encrypted CALL BYTES TIMES` measures one call in one
-//! session.
+//! `try HOSTS EACH local|authenticated|encrypted[,apart] CALL BYTES TIMES` measures one call in one
+//! session, with the engine in the program or apart.
 //!
 //! The program launches itself, as members and as the processes of the baseline.
 #![allow(unsafe_code, reason = "the baseline hands descriptors to its processes")]
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
 mod bare;
+mod instructions;
 mod member;
 mod session;
 
@@ -55,6 +57,9 @@ fn main() {
     if part == "try" {
         return attempt(&words[1..]);
     }
+    if part == "instructions" {
+        return instructions::instructions();
+    }
     let rounds = words.get(1).map_or(5, |rounds| rounds.parse().unwrap());
     let parts: [Part; 8] = [
         ("sockets", sockets),
@@ -73,16 +78,20 @@ fn main() {
     }
 }
 
-/// `try HOSTS EACH local|authenticated|encrypted CALL BYTES TIMES`: one call, measured several
-/// times.
+/// `try HOSTS EACH local|authenticated|encrypted[,apart] CALL BYTES TIMES`: one call, measured
+/// several times.
 fn attempt(words: &[String]) {
     let number = |nth: usize| words[nth].parse().unwrap();
-    let via = match words[2].as_str() {
+    let (via, engine) = match words[2].split_once(",apart") {
+        Some((via, _)) => (via, Engine::Apart),
+        None => (words[2].as_str(), Engine::InProgram),
+    };
+    let via = match via {
         "authenticated" => Path::Direct(LinkSecurity::Authenticated),
         "encrypted" => Path::Direct(LinkSecurity::Encrypted),
         _ => Path::Local,
     };
-    let session = Bench::launch(number(0), number(1), &via);
+    let session = Bench::launch_with(number(0), number(1), &via, engine);
     let mut times = session.run(&words[3..].join(" "));
     heading("least");
     times.sort();

@@ -102,6 +102,7 @@ mod combining;
 mod context;
 mod flow_control;
 pub(crate) mod kvs;
+mod link_map;
 mod messages;
 pub(crate) mod operation;
 pub(crate) mod p2p;
@@ -224,7 +225,7 @@ impl Group {
                     out.push(Effect::Send(LinkId::PARENT, Message::Confirm { number }.frame(None)));
                 }
             }
-            Event::Frame(link, frame) => self.on_frame(link, &frame, now, out),
+            Event::Frame(link, frame) => self.on_frame(link, frame, now, out),
             Event::Region(link, bytes) => self.regions.entry(link).or_default().push_back(bytes),
             Event::Cut(link) => self.cut(link, now, out),
             Event::Call(id, call) => {
@@ -295,7 +296,7 @@ impl Group {
         }
     }
 
-    fn on_frame(&mut self, link: LinkId, frame: &Bytes, now: Instant, out: &mut Vec<Effect>) {
+    fn on_frame(&mut self, link: LinkId, frame: Bytes, now: Instant, out: &mut Vec<Effect>) {
         if self.view.cut.contains(&link) {
             return;
         }

@@ -3,14 +3,16 @@
 //! Each message is the payload of one data frame: an encoded head, and behind it the bytes that it
 //! describes, if any. The frames of a link arrive in the order in which they were sent.
 
+pub(crate) mod builder;
 pub(crate) mod kvs;
 pub(crate) mod p2p;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use libi_core::ids::Rank;
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
+use self::builder::FrameBuilder;
 use crate::contract::Frame;
 use crate::error::AbortCause;
 use crate::reduce::{Element, Op};
@@ -133,15 +135,17 @@ impl CallSignature {
 impl Message {
     /// The frame of this message with this payload.
     pub(crate) fn frame(&self, payload: impl IntoIterator<Item = Bytes>) -> Frame {
-        // Serializing these types into a vector cannot fail.
-        let head = postcard::to_allocvec(self).unwrap_or_default();
-        Frame(std::iter::once(Bytes::from(head)).chain(payload).collect())
+        let mut frame = FrameBuilder::default();
+        payload.into_iter().for_each(|part| frame.push(part));
+        frame.frame_of(self)
     }
 
     /// Splits a frame into its message and the payload. `None` if the frame has no valid message.
-    pub(crate) fn decode(frame: &Bytes) -> Option<(Self, Bytes)> {
-        let (message, rest) = postcard::take_from_bytes(frame).ok()?;
-        Some((message, frame.slice_ref(rest)))
+    pub(crate) fn decode(mut frame: Bytes) -> Option<(Self, Bytes)> {
+        let (message, rest) = postcard::take_from_bytes(&frame).ok()?;
+        let head = frame.len() - rest.len();
+        frame.advance(head);
+        Some((message, frame))
     }
 }
 

@@ -4,7 +4,7 @@
 //! A frame of a collective call has any number of pieces, and each can take another route. Passing
 //! a piece on does not copy its bytes.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use serde::{Deserialize, Serialize};
 
 /// The receiver of data that are for all members.
@@ -65,24 +65,24 @@ impl Piece {
         front
     }
 
-    /// The encoded head.
-    pub(crate) fn head(&self) -> Bytes {
+    /// Appends the encoded head.
+    pub(crate) fn encode_head(&self, out: &mut Vec<u8>) {
         let head = PieceHead { item: self.item, offset: self.offset, length: self.bytes.len() as u64 };
-        // Serializing numbers into a vector cannot fail.
-        postcard::to_allocvec(&head).unwrap_or_default().into()
+        // A head is no longer than this.
+        let mut room = [0; MAX_HEAD];
+        out.extend_from_slice(postcard::to_slice(&head, &mut room).unwrap_or_default());
     }
 
     /// Splits the next piece off a frame.
     pub(crate) fn decode(frame: &mut Bytes) -> Result<Self, InvalidPiece> {
         let (head, rest) = postcard::take_from_bytes::<PieceHead>(frame).map_err(|_| InvalidPiece)?;
-        let mut behind = frame.slice_ref(rest);
         let length = usize::try_from(head.length).map_err(|_| InvalidPiece)?;
         let end = head.offset.checked_add(head.length).ok_or(InvalidPiece)?;
-        if length > behind.len() || end > head.item.total {
+        if length > rest.len() || end > head.item.total {
             return Err(InvalidPiece);
         }
-        let bytes = behind.split_to(length);
-        *frame = behind;
+        frame.advance(frame.len() - rest.len());
+        let bytes = frame.split_to(length);
         Ok(Self { item: head.item, offset: head.offset, bytes })
     }
 }
@@ -95,6 +95,13 @@ pub(crate) struct InvalidPiece;
 mod tests {
     use super::*;
 
+    fn encoded(piece: &Piece) -> Vec<u8> {
+        let mut all = Vec::new();
+        piece.encode_head(&mut all);
+        all.extend_from_slice(&piece.bytes);
+        all
+    }
+
     #[test]
     fn pieces_survive_their_frame_in_any_number_and_size() {
         let long = Bytes::from(vec![7; 1000]);
@@ -105,11 +112,9 @@ mod tests {
             rest.clone(),
             Piece::whole(u32::MAX - 1, 2, Bytes::from_static(b"x")),
         ];
-        let frame: Vec<u8> =
-            pieces.iter().flat_map(|piece| [piece.head(), piece.bytes.clone()]).flatten().collect();
-        let mut frame = Bytes::from(frame);
+        let mut frame = Bytes::from(pieces.iter().flat_map(encoded).collect::<Vec<u8>>());
         for piece in &pieces {
-            assert!(piece.head().len() <= MAX_HEAD);
+            assert!(encoded(piece).len() <= MAX_HEAD + piece.bytes.len());
             assert_eq!(Piece::decode(&mut frame).as_ref(), Ok(piece));
         }
         assert!(frame.is_empty() && pieces[2].is_last() && !pieces[1].is_last());
@@ -119,14 +124,11 @@ mod tests {
     fn truncated_or_oversized_pieces_are_invalid() {
         let piece =
             Piece { item: Item { from: 1, to: 2, total: 5 }, offset: 2, bytes: Bytes::from_static(b"abc") };
-        let whole = [piece.head(), piece.bytes.clone()].concat();
+        let whole = encoded(&piece);
         for length in 0..whole.len() {
             assert_eq!(Piece::decode(&mut Bytes::copy_from_slice(&whole[..length])), Err(InvalidPiece));
         }
         let beyond = Piece { offset: 3, ..piece };
-        assert_eq!(
-            Piece::decode(&mut [beyond.head(), beyond.bytes.clone()].concat().into()),
-            Err(InvalidPiece)
-        );
+        assert_eq!(Piece::decode(&mut encoded(&beyond).into()), Err(InvalidPiece));
     }
 }

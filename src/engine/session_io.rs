@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use libi_comm::Group;
+use libi_comm::{Effect as GroupEffect, Group};
 use libi_core::hosts::HostList;
 use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
@@ -63,6 +63,8 @@ pub(crate) struct SessionIo {
     expected: Option<(Instant, usize)>,
     wake_at: Option<Instant>,
     wake_group_at: Option<Instant>,
+    /// An empty list for the effects of the group.
+    group_effects: Vec<GroupEffect>,
     /// How often the parent was asked to confirm what was sent to it.
     confirmations: u64,
     /// When an incomplete line is passed on without its end.
@@ -113,6 +115,7 @@ impl SessionIo {
             expected: None,
             wake_at: None,
             wake_group_at: None,
+            group_effects: Vec::new(),
             confirmations: 0,
             line_deadlines: BTreeSet::new(),
             shell_deadlines: BTreeSet::new(),

@@ -96,8 +96,8 @@ pub(crate) trait Reactor: Send + 'static {
     /// Whether a caller may drive. False while processes may be started.
     fn callers_may_drive(&self) -> bool;
 
-    /// Executes commands in order.
-    fn execute(&mut self, commands: VecDeque<Self::Command>);
+    /// Executes commands in order. Those that are left are dropped.
+    fn execute(&mut self, commands: &mut VecDeque<Self::Command>);
 
     /// Waits at most `max_wait` for events, and handles them.
     fn turn(&mut self, max_wait: Option<Duration>) -> io::Result<()>;
@@ -274,7 +274,7 @@ impl<M: Reactor, P: Primitives> Executor<M, P> {
     ) -> (Guard<'a, M, P>, io::Result<Option<T>>) {
         let mut run = RunGuard::acquire(self, &mut locked, RunToken::Caller);
         let result = loop {
-            let commands = locked.begin_turn();
+            let mut commands = locked.begin_turn();
             let (executes, unpolled) = (!commands.is_empty(), locked.unpolled);
             let (mut max_wait, mut found) = (left::<P>(deadline), None);
             if max_wait != Some(Duration::ZERO) {
@@ -282,7 +282,8 @@ impl<M: Reactor, P: Primitives> Executor<M, P> {
             }
             drop(locked);
             if executes {
-                run.reactor().execute(commands);
+                run.reactor().execute(&mut commands);
+                commands.clear();
                 // The commands may have produced the result, or work that is reserved for the
                 // thread.
                 found = ready(&mut self.shared.lock());
@@ -298,6 +299,7 @@ impl<M: Reactor, P: Primitives> Executor<M, P> {
             let callers_may_drive = run.reactor().callers_may_drive();
             locked = self.shared.lock();
             locked.run.end_turn(callers_may_drive);
+            locked.reuse(commands);
             locked.unpolled = if flush_only { unpolled + 1 } else { 0 };
             let found = found.or_else(|| ready(&mut locked));
             match turned {

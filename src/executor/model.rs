@@ -185,8 +185,8 @@ impl<P: Primitives> Reactor for ModelReactor<P> {
         !self.starting
     }
 
-    fn execute(&mut self, commands: VecDeque<Command>) {
-        for command in commands {
+    fn execute(&mut self, commands: &mut VecDeque<Command>) {
+        for command in commands.drain(..) {
             match command {
                 Command::Request(CallRequest::Call(_, id, Call::Receive { tag: AT_ONCE, .. })) => {
                     self.answered.push(id);

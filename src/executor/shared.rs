@@ -159,4 +159,12 @@ impl<S, C, P: Primitives> SharedState<S, C, P> {
         self.run.begin_turn();
         std::mem::take(&mut self.commands)
     }
+
+    /// Uses the memory of executed commands for the next ones, unless they were many.
+    pub(super) fn reuse(&mut self, executed: VecDeque<C>) {
+        const MANY: usize = 64;
+        if self.commands.capacity() == 0 && executed.is_empty() && executed.capacity() <= MANY {
+            self.commands = executed;
+        }
+    }
 }

@@ -28,15 +28,17 @@ impl<M: Reactor, P: Primitives> Executor<M, P> {
             if locked.run.thread_is_to_release(has_waiters) {
                 break;
             }
-            let commands = locked.begin_turn();
+            let mut commands = locked.begin_turn();
             drop(locked);
             if !commands.is_empty() {
-                run.reactor().execute(commands);
+                run.reactor().execute(&mut commands);
+                commands.clear();
             }
             let turned = run.reactor().turn(None);
             let callers_may_drive = run.reactor().callers_may_drive();
             locked = self.shared.lock();
             locked.run.end_turn(callers_may_drive);
+            locked.reuse(commands);
             if turned.is_err() {
                 locked.run.fail();
             }

@@ -62,8 +62,8 @@ impl Reactor for FrontReactor {
         !self.launching
     }
 
-    fn execute(&mut self, commands: VecDeque<FrontCommand>) {
-        for command in commands {
+    fn execute(&mut self, commands: &mut VecDeque<FrontCommand>) {
+        for command in commands.drain(..) {
             match command {
                 FrontCommand::Add(number, session_io) => self.add(number, *session_io),
                 FrontCommand::Tell(number, input) => self.tell(number, input),

@@ -31,6 +31,8 @@ pub(super) struct MemberReactor {
     engine: Engine,
     id: NodeId,
     sink: MemberSink,
+    /// An empty list for the steps of calls.
+    steps: Vec<FrontStep>,
 }
 
 /// Notes what the node reports.
@@ -68,13 +70,13 @@ impl Reactor for MemberReactor {
         self.sink.shared.lock().state.stage > MemberStage::Joining
     }
 
-    fn execute(&mut self, commands: VecDeque<MemberCommand>) {
+    fn execute(&mut self, commands: &mut VecDeque<MemberCommand>) {
         if fds_were_closed(&self.engine.fd_sentinel()) {
             return;
         }
         let executed = commands.len() as u64;
-        let mut steps = Vec::new();
-        for command in commands {
+        let mut steps = std::mem::take(&mut self.steps);
+        for command in commands.drain(..) {
             match command {
                 MemberCommand::Tell(input) => self.engine.tell(self.id, input, &mut self.sink),
                 MemberCommand::Call(CallRequest::Call(_, id, _))
@@ -106,6 +108,7 @@ impl Reactor for MemberReactor {
             }
             self.take(&mut steps);
         }
+        self.steps = steps;
         self.note(executed);
     }
 
@@ -146,7 +149,7 @@ impl MemberSink {
 
 impl MemberReactor {
     pub(super) fn new(engine: Engine, id: NodeId, sink: MemberSink) -> Self {
-        Self { engine, id, sink }
+        Self { engine, id, sink, steps: Vec::new() }
     }
 
     /// The time until something is due that the engine does not know of.
@@ -168,7 +171,8 @@ impl MemberReactor {
     /// Takes the steps of calls to the front end, and those that follow.
     fn take(&mut self, steps: &mut Vec<FrontStep>) {
         while !steps.is_empty() {
-            for step in std::mem::take(steps) {
+            let mut due = std::mem::take(steps);
+            for step in due.drain(..) {
                 match step {
                     FrontStep::Call(id, call) => self.engine.call(self.id, id, call, &mut self.sink),
                     FrontStep::Cancel(id) => self.engine.cancel(self.id, id, &mut self.sink),
@@ -177,6 +181,9 @@ impl MemberReactor {
             }
             for (id, result) in std::mem::take(&mut self.sink.finished) {
                 self.sink.front_calls.finished(id, result, steps);
+            }
+            if steps.is_empty() {
+                *steps = due;
             }
         }
     }

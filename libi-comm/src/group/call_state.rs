@@ -11,7 +11,7 @@
 //! value of a member that is combined with others counts as sent from the beginning if it is
 //! small. A call that is aborted is removed in any state.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
@@ -22,6 +22,7 @@ use super::arguments::Contribution;
 use super::combining::{CallIo, Combining};
 use super::context::CallContext;
 use super::flow_control::{EAGER, EAGER_OF_ROOT, FlowControl};
+use super::link_map::LinkMap;
 use super::messages::Arrived;
 use super::operation::{Operation, Receivers, Senders, Transport};
 use super::received::{ReceivedItems, RegionAssembly};
@@ -66,9 +67,11 @@ pub(crate) struct CallState {
     /// Whether the call waits until all members have made it.
     agrees: bool,
     stage: Stage,
-    /// The branches whose sign has not arrived. A sign of a later call does not stand for it: the
-    /// branch may have completed this call without one, which then does not match.
-    unsigned: BTreeSet<LinkId>,
+    /// Whether the sign of a branch has arrived, and how many have not. A sign of a later call does
+    /// not stand for it: the branch may have completed this call without one, which then does not
+    /// match.
+    signs: LinkMap<bool>,
+    unsigned: usize,
     /// Whether this process holds a large value of its member that waits for those of others.
     holds_value: bool,
     /// Whether a probe of the call has passed.
@@ -89,7 +92,7 @@ pub(crate) struct CallState {
     /// The outcome that the messages have brought.
     outcome: Option<Outcome>,
     /// The links over which to send the next sign.
-    pub(crate) to_notify: BTreeSet<LinkId>,
+    pub(crate) to_notify: LinkMap<()>,
 }
 
 impl CallState {
@@ -109,7 +112,8 @@ impl CallState {
             (None, Some(me)) if is_items => traffic::own_items(&operation, called.root == Some(me), members),
             _ => 0,
         };
-        let branches = view.topology.branches.iter();
+        let branches = view.topology.branches.iter().filter(|_| agrees);
+        let signs: LinkMap<_> = branches.map(|branch| (branch.link, false)).collect();
         let eager = if operation.senders == Senders::Root { EAGER_OF_ROOT } else { EAGER };
         let mut state = Self {
             by,
@@ -117,7 +121,8 @@ impl CallState {
             own: if me.is_some() { OwnPart::Awaited } else { OwnPart::None },
             agrees,
             stage: if agrees { Stage::Open } else { Stage::Done },
-            unsigned: branches.filter(|_| agrees).map(|branch| branch.link).collect(),
+            unsigned: signs.len(),
+            signs,
             holds_value: false,
             probed: false,
             flow: FlowControl::new(is_items && operation.senders == Senders::All, eager),
@@ -129,7 +134,7 @@ impl CallState {
             arrived: Arrived::default(),
             next_messages: BTreeMap::new(),
             outcome: None,
-            to_notify: BTreeSet::new(),
+            to_notify: LinkMap::default(),
         };
         if is_items || state.combining.is_some() {
             state.open_links(view);
@@ -264,7 +269,7 @@ impl CallState {
         }
         let locals = view.topology.branches.iter().filter(|branch| branch.local);
         let to: Vec<_> =
-            locals.map(|branch| branch.link).filter(|link| self.flow.out.contains_key(link)).collect();
+            locals.map(|branch| branch.link).filter(|link| self.flow.out.contains(*link)).collect();
         let Ok(length) = usize::try_from(item.total) else { return };
         if to.is_empty() {
             return;
@@ -300,17 +305,19 @@ impl CallState {
 
     /// All members below a branch have called.
     pub(crate) fn branch_has_called(&mut self, link: LinkId) {
-        self.unsigned.remove(&link);
+        if let Some(sign) = self.signs.get_mut(link) {
+            self.unsigned -= usize::from(!std::mem::replace(sign, true));
+        }
     }
 
     /// Whether the sign of a branch is still needed.
     pub(crate) fn lacks_sign(&self, link: LinkId) -> bool {
-        self.stage == Stage::Open && self.unsigned.contains(&link)
+        self.stage == Stage::Open && self.signs.get(link) == Some(&false)
     }
 
     /// Leaves the first state if all members here and below have called. True if it did.
     pub(crate) fn enter(&mut self) -> bool {
-        let enters = self.stage == Stage::Open && self.unsigned.is_empty() && self.own != OwnPart::Awaited;
+        let enters = self.stage == Stage::Open && self.unsigned == 0 && self.own != OwnPart::Awaited;
         if enters {
             self.stage = Stage::Entered;
         }
@@ -348,7 +355,7 @@ impl CallState {
     /// Whether the only receiver is among these ranks behind a link, and does not have all data.
     pub(crate) fn lacks_receiver(&self, link: LinkId, ranks: &Ranks) -> bool {
         let root = self.by.1.root.filter(|_| self.operation.receivers == Receivers::Root);
-        let has_more = self.flow.out.get(&link).is_some_and(|channel| !channel.is_over());
+        let has_more = self.flow.out.get(link).is_some_and(|channel| !channel.is_over());
         has_more && root.is_some_and(|root| ranks.contains(root))
     }
 
@@ -385,7 +392,7 @@ impl CallState {
             (_, Senders::None) => Outcome::Done,
             (Some(_), _) if data.is_empty() => Outcome::Done,
             (Some(combining), _) => Outcome::Data(combining.result(data)),
-            (None, Senders::Root) => Outcome::Data(data.into_values().next().unwrap_or_default()),
+            (None, Senders::Root) => Outcome::Data(data.into_iter().next().unwrap_or_default().1),
             (None, Senders::All) if data.is_empty() => Outcome::Parts(Vec::new()),
             (None, Senders::All) => {
                 let mut parts = vec![Bytes::new(); size as usize];

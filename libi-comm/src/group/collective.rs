@@ -17,6 +17,7 @@ use super::broken::{BrokenCalls, Due};
 use super::call_state::CallState;
 use super::context::CallContext;
 use super::flow_control::UNWANTED;
+use super::link_map::LinkMap;
 use super::messages::apply_late;
 use super::probe::Waits;
 use super::progress::Progress;
@@ -35,8 +36,8 @@ pub(crate) struct Collective {
     known_before: u64,
     /// For each branch: the number of the call after the last of which all its members have made a
     /// sign.
-    entered: BTreeMap<LinkId, u64>,
-    pub(super) open: BTreeMap<u64, CallState>,
+    entered: LinkMap<u64>,
+    pub(super) open: BTreeMap<u64, Box<CallState>>,
     pub(super) progress: Progress,
     /// Calls that this member may complete, and that were not looked at since.
     freed: Range<u64>,
@@ -71,7 +72,7 @@ impl Collective {
 
     /// Nothing waits here to be sent or forwarded.
     pub(crate) fn is_idle(&self) -> bool {
-        self.open.values().all(CallState::is_idle)
+        self.open.values().all(|state| state.is_idle())
     }
 
     /// The number of calls that are not over in this process.
@@ -151,7 +152,7 @@ impl Collective {
         let cause = if is_open { self.register(nth, by, ctx.view) } else { self.late_mismatch(nth, by) };
         if flags.entered
             && whole
-            && let Some(entered) = self.entered.get_mut(&link)
+            && let Some(entered) = self.entered.get_mut(link)
         {
             *entered = nth.saturating_add(1).max(*entered);
             if let Some(state) = self.open.get_mut(&nth) {
@@ -291,7 +292,7 @@ impl Collective {
         let lost = &self.lost_branches;
         let mut lacking = None;
         let state = self.open.entry(nth).or_insert_with(|| {
-            let mut state = CallState::new(by, is_strict, view);
+            let mut state = Box::new(CallState::new(by, is_strict, view));
             lacking = lost.iter().find(|branch| branch.fails(&mut state));
             state
         });
@@ -328,7 +329,7 @@ impl Collective {
                     if let Err(why) = state.message_up(parent, ctx) {
                         return self.fail_here(nth, why, ctx);
                     }
-                    state.to_notify.insert(parent);
+                    state.to_notify.insert(parent, ());
                 }
                 None => self.all_called(nth, ctx),
             }
@@ -340,7 +341,7 @@ impl Collective {
         {
             self.finish(nth, Ok(outcome), ctx);
         }
-        if self.open.get(&nth).is_some_and(CallState::is_over)
+        if self.open.get(&nth).is_some_and(|state| state.is_over())
             && let Some(state) = self.open.remove(&nth)
         {
             self.over(nth, Some(state.by), state.flow.arrived(), ctx);
@@ -367,7 +368,7 @@ impl Collective {
 
     fn all_called(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
         let Some(state) = self.open.get_mut(&nth).filter(|state| !state.is_done()) else { return };
-        state.to_notify.extend(self.entered.keys());
+        self.entered.links().for_each(|link| state.to_notify.insert(link, ()));
         if let Err(why) = state.all_called(ctx) {
             self.fail_here(nth, why, ctx);
         }
@@ -375,8 +376,8 @@ impl Collective {
 
     /// Records the result of this member's call, unless it has one.
     fn finish(&mut self, nth: u64, result: CallResult, ctx: &mut CallContext<'_>) {
-        if let Some(entry) = self.results.iter_mut().find(|entry| entry.0 == nth) {
-            entry.2.get_or_insert(result);
+        if let Ok(place) = self.results.binary_search_by_key(&nth, |entry| entry.0) {
+            self.results[place].2.get_or_insert(result);
         }
         self.report_results(ctx);
     }

@@ -3,14 +3,13 @@
 //! Values pass over links as items. Each represents a number of members, and a link has carried
 //! everything when its values represent the [amount](Combining::amounts) of the direction.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
 
 use super::GroupView;
-use super::flow_control::FlowControl;
+use super::flow_control::{FlowControl, Onward};
 use super::received::ReceivedItems;
 use super::traffic::{Amounts, LinkSides};
 use crate::contract::Address;
@@ -52,7 +51,7 @@ pub(crate) trait Combining: fmt::Debug + Send {
     fn receive(&mut self, link: LinkId, piece: Piece, io: &mut CallIo<'_>) -> Result<(), CommError>;
 
     /// The result of this member, from the values that were [received](CallIo::received).
-    fn result(&self, values: BTreeMap<u32, Bytes>) -> Bytes;
+    fn result(&self, values: Vec<(u32, Bytes)>) -> Bytes;
 }
 
 /// What an operation uses of its call.
@@ -66,12 +65,12 @@ impl CallIo<'_> {
     /// Queues a piece for the links that lead to a rank, or to all members. Without any, it counts
     /// as consumed.
     pub(crate) fn forward(&mut self, piece: &Piece, weight: u64, to: Option<Rank>, from: Option<LinkId>) {
-        let links: Vec<_> = match to.map(|rank| self.view.routes.to(Address::Rank(rank))) {
-            Some(Hop::Link(link)) if Some(link) != from => vec![link],
-            Some(_) => Vec::new(),
-            None => self.flow.out.keys().copied().filter(|link| Some(*link) != from).collect(),
+        let onward = match to.map(|rank| self.view.routes.to(Address::Rank(rank))) {
+            Some(Hop::Link(link)) if Some(link) != from => Onward::Over(link),
+            Some(_) => Onward::None,
+            None => Onward::All,
         };
-        self.flow.put(piece, weight, from, &links);
+        self.flow.put(piece, weight, from, onward);
     }
 }
 

@@ -2,9 +2,10 @@
 //! sent.
 //!
 //! Every call has a channel per link and direction. A sender may send [`EAGER`] bytes, or, in a call
-//! with one sender, [`EAGER_OF_ROOT`], and after that as many as it is granted. A receiver grants what it has forwarded or consumed, up to the
-//! size of its window. A process therefore never holds more of the data that it forwards than its
-//! windows, and a call that is slow at one member does not delay other calls.
+//! with one sender, [`EAGER_OF_ROOT`], and after that as many as it is granted. A receiver grants
+//! what it has forwarded or consumed, up to the size of its window. A process therefore never holds
+//! more of the data that it forwards than its windows, and a call that is slow at one member does not
+//! delay other calls.
 //!
 //! - A call with one sender forwards data as they arrive. With many senders, data for a link wait
 //!   until they fill a [`CHUNK`], or are all that will ever be sent there, so that small calls take
@@ -16,15 +17,19 @@
 //! - A piece that goes over several links is one buffer in all of their queues. It counts as
 //!   forwarded when it has left the last queue.
 
-use std::collections::{BTreeMap, VecDeque};
+mod channel;
 
-use bytes::Bytes;
+use std::collections::VecDeque;
+
 use libi_core::ids::LinkId;
 use slab::Slab;
 
+use self::channel::{CHUNK, Incoming, Left, MIN_GRANT, Origin, Outgoing, cost};
+use super::link_map::LinkMap;
 use crate::contract::Frame;
+use crate::message::builder::FrameBuilder;
 use crate::message::{CollectiveHeader, Message};
-use crate::piece::{MAX_HEAD, Piece};
+use crate::piece::Piece;
 
 /// How many bytes may be sent before anything is granted.
 pub(crate) const EAGER: u64 = 8 << 10;
@@ -32,24 +37,16 @@ pub(crate) const EAGER: u64 = 8 << 10;
 pub(crate) const EAGER_OF_ROOT: u64 = 72 << 10;
 /// How many bytes of one call a process holds at most for forwarding, over all links.
 const WINDOW_POOL: u64 = 2 << 20;
-/// The payload of a full frame.
-pub(crate) const CHUNK: u64 = 128 << 10;
-/// What a piece costs in addition to its bytes.
-const PIECE_OVERHEAD: u64 = MAX_HEAD as u64;
 /// The limit of a grant by a receiver that drops everything: nothing more is to be sent.
 pub(crate) const UNWANTED: u64 = u64::MAX;
-/// A smaller grant is not worth a frame, unless it is all that is left.
-const MIN_GRANT: u64 = 2 << 10;
 
-/// Where a queued piece came from: the link that gets credit when the piece has been forwarded.
+/// The links that a piece is sent over, of those with a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// It is a contribution of this member.
-    Here,
-    /// It arrived over this link.
-    Link(LinkId),
-    /// It is in several queues; an index into `shared_pieces`.
-    Shared(usize),
+pub(crate) enum Onward {
+    None,
+    Over(LinkId),
+    /// All but the link over which it has arrived.
+    All,
 }
 
 #[derive(Debug)]
@@ -59,81 +56,19 @@ struct SharedPiece {
     cost: u64,
 }
 
-#[derive(Debug)]
-struct QueuedPiece {
-    piece: Piece,
-    origin: Origin,
-}
-
-/// The channel out over a link.
-#[derive(Debug)]
-pub(crate) struct Outgoing {
-    queue: VecDeque<QueuedPiece>,
-    /// The cost of everything in the queue, overhead included.
-    cost: u64,
-    /// How much is still to be queued until the end of the call.
-    remaining: u64,
-    sent: u64,
-    allowed: u64,
-}
-
-impl Outgoing {
-    /// Whether everything that goes over this link has been sent.
-    pub(crate) fn is_over(&self) -> bool {
-        self.remaining == 0 && self.queue.is_empty()
-    }
-
-    /// How many bytes may go into the next frame.
-    fn credit(&self) -> u64 {
-        self.allowed.saturating_sub(self.sent).min(CHUNK)
-    }
-
-    /// Whether a piece is queued, and credit allows to send it.
-    fn can_send(&self) -> bool {
-        self.queue.front().is_some_and(|first| is_worthwhile(self.credit(), cost(&first.piece)))
-    }
-
-    /// The bytes of this member's contributions that are queued.
-    fn own_cost(&self) -> u64 {
-        let own = self.queue.iter().filter(|queued| queued.origin == Origin::Here);
-        own.map(|queued| cost(&queued.piece)).sum()
-    }
-}
-
-/// The channel in over a link.
-#[derive(Debug, Default)]
-pub(crate) struct Incoming {
-    /// How much is still to arrive; `all` is how much there was at the start.
-    pub(crate) remaining: u64,
-    all: u64,
-    received: u64,
-    consumed: u64,
-    granted: u64,
-    blocked: bool,
-}
-
-impl Incoming {
-    /// Whether the sender has more data and no credit left.
-    fn is_stalled(&self) -> bool {
-        self.blocked && self.received + MIN_GRANT >= self.granted
-    }
-}
-
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct FlowControl {
-    pub(crate) out: BTreeMap<LinkId, Outgoing>,
-    pub(crate) into: BTreeMap<LinkId, Incoming>,
+    pub(crate) out: LinkMap<Outgoing>,
+    pub(crate) into: LinkMap<Incoming>,
     shared_pieces: Slab<SharedPiece>,
+    /// Whether a sender may have more data than credit.
+    has_blocked: bool,
     /// Whether data wait for more data to fill a frame.
     batches: bool,
     /// How many bytes may be sent over a link before anything is granted.
     eager: u64,
     arrived: u64,
-}
-
-fn cost(piece: &Piece) -> u64 {
-    piece.bytes.len() as u64 + PIECE_OVERHEAD
 }
 
 impl FlowControl {
@@ -161,9 +96,13 @@ impl FlowControl {
     }
 
     /// Queues a piece for these links. `weight` is what its item counts for.
-    pub(crate) fn put(&mut self, piece: &Piece, weight: u64, from: Option<LinkId>, to: &[LinkId]) {
-        let to: Vec<_> = to.iter().filter(|link| self.out.contains_key(link)).collect();
-        let origin = match (from, to.len() as u32) {
+    pub(crate) fn put(&mut self, piece: &Piece, weight: u64, from: Option<LinkId>, onward: Onward) {
+        let channels = match onward {
+            Onward::None => 0,
+            Onward::Over(link) => usize::from(self.out.contains(link)),
+            Onward::All => self.out.len() - usize::from(from.is_some_and(|from| self.out.contains(from))),
+        };
+        let origin = match (from, channels as u32) {
             (None, _) => Origin::Here,
             (Some(from), 0) => return self.consume(from, cost(piece)),
             (Some(from), 1) => Origin::Link(from),
@@ -173,18 +112,20 @@ impl FlowControl {
             }
         };
         let weight = if piece.is_last() { weight } else { 0 };
-        for link in to {
-            if let Some(channel) = self.out.get_mut(link) {
-                channel.remaining = channel.remaining.saturating_sub(weight);
-                channel.cost += cost(piece);
-                channel.queue.push_back(QueuedPiece { piece: piece.clone(), origin });
+        let queue = |channel: &mut Outgoing| channel.push(piece.clone(), origin, weight);
+        match onward {
+            Onward::None => {}
+            Onward::Over(link) => self.out.get_mut(link).into_iter().for_each(queue),
+            Onward::All => {
+                let others = self.out.iter_mut().filter(|(link, _)| Some(*link) != from);
+                others.map(|(_, channel)| channel).for_each(queue);
             }
         }
     }
 
     /// Bytes that arrived over a link are no longer held here.
     pub(crate) fn consume(&mut self, link: LinkId, bytes: u64) {
-        if let Some(channel) = self.into.get_mut(&link) {
+        if let Some(channel) = self.into.get_mut(link) {
             channel.consumed += bytes;
             debug_assert!(channel.consumed <= channel.received, "more is passed on than has come");
         }
@@ -198,22 +139,23 @@ impl FlowControl {
     /// A piece has arrived over a link.
     pub(crate) fn received(&mut self, link: LinkId, piece: &Piece) {
         self.arrived += cost(piece);
-        if let Some(channel) = self.into.get_mut(&link) {
+        if let Some(channel) = self.into.get_mut(link) {
             channel.received += cost(piece);
         }
     }
 
     /// The last piece of an item has arrived over a link.
     pub(crate) fn item_ended(&mut self, link: LinkId, weight: u64) {
-        if let Some(channel) = self.into.get_mut(&link) {
+        if let Some(channel) = self.into.get_mut(link) {
             channel.remaining = channel.remaining.saturating_sub(weight);
         }
     }
 
     /// The sender at the other end has more data than credit.
     pub(crate) fn peer_blocked(&mut self, link: LinkId) {
-        if let Some(channel) = self.into.get_mut(&link) {
+        if let Some(channel) = self.into.get_mut(link) {
             channel.blocked = true;
+            self.has_blocked = true;
         }
     }
 
@@ -221,20 +163,24 @@ impl FlowControl {
     pub(crate) fn allow(&mut self, link: LinkId, limit: u64) {
         if limit == UNWANTED {
             self.drop_outgoing(link);
-        } else if let Some(channel) = self.out.get_mut(&link) {
+        } else if let Some(channel) = self.out.get_mut(link) {
             channel.allowed = channel.allowed.max(limit);
         }
     }
 
     /// The grants that are due: links, and the total that each sender may send.
     pub(crate) fn grants(&mut self) -> Vec<(LinkId, u64)> {
+        if !self.has_blocked {
+            return Vec::new();
+        }
         // One half of the pool is shared equally, the other in proportion to the data: the leader
         // of a host sends the data of all its members.
         let equal = WINDOW_POOL / 2 / (self.into.len() as u64).max(1);
         let all = self.into.values().map(|channel| channel.all).fold(1, u64::saturating_add);
         let wanting = self.into.iter_mut().filter(|(_, channel)| channel.blocked);
         let mut grants = Vec::new();
-        for (&link, channel) in wanting {
+        self.has_blocked = false;
+        for (link, channel) in wanting {
             let own = (u128::from(WINDOW_POOL / 2) * u128::from(channel.all) / u128::from(all)) as u64;
             let window = (equal + own).max(self.eager);
             let limit = channel.consumed + window;
@@ -243,6 +189,7 @@ impl FlowControl {
                 channel.blocked = channel.remaining > 0;
                 grants.push((link, limit));
             }
+            self.has_blocked |= channel.blocked;
         }
         grants
     }
@@ -259,18 +206,18 @@ impl FlowControl {
 
     /// No pieces are sent over this link.
     pub(crate) fn remove_outgoing(&mut self, link: LinkId) {
-        self.out.remove(&link);
+        self.out.remove(link);
     }
 
     /// Drops everything queued for a closed link. Returns how much was still to arrive over it.
     pub(crate) fn cut(&mut self, link: LinkId) -> u64 {
         self.drop_outgoing(link);
-        self.into.remove(&link).map_or(0, |channel| channel.remaining)
+        self.into.remove(link).map_or(0, |channel| channel.remaining)
     }
 
     /// Drops what is queued for a link, and what will be.
     fn drop_outgoing(&mut self, link: LinkId) {
-        if let Some(channel) = self.out.remove(&link) {
+        if let Some(channel) = self.out.remove(link) {
             for queued in channel.queue {
                 self.passed(queued.origin, cost(&queued.piece));
             }
@@ -284,12 +231,12 @@ impl FlowControl {
 
     /// The links over which data are still to arrive.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = LinkId> {
-        self.into.iter().filter(|(_, channel)| channel.remaining > 0).map(|(link, _)| *link)
+        self.into.iter().filter(|(_, channel)| channel.remaining > 0).map(|(link, _)| link)
     }
 
     /// The bytes of this member's contributions that are queued for each link.
     pub(crate) fn own_costs(&self) -> impl Iterator<Item = (LinkId, u64)> {
-        self.out.iter().map(|(link, channel)| (*link, channel.own_cost()))
+        self.out.iter().map(|(link, channel)| (link, channel.own_cost()))
     }
 
     /// Whether nothing is queued but what waits for more data.
@@ -307,22 +254,28 @@ impl FlowControl {
                 let Some(shared) = self.shared_pieces.get_mut(slot) else { return };
                 shared.channels -= 1;
                 if shared.channels == 0 {
-                    let (from, cost) = (shared.from, shared.cost);
-                    self.shared_pieces.remove(slot);
+                    let SharedPiece { from, cost, .. } = self.shared_pieces.remove(slot);
                     self.consume(from, cost);
                 }
             }
         }
     }
 
-    /// The next frame for a link, if one is due or if `must` demands it for the flags of `header`.
-    pub(crate) fn next_frame(&mut self, link: LinkId, header: CollectiveHeader, must: bool) -> Option<Frame> {
-        let ripe = self.out.get(&link).is_some_and(|channel| {
+    /// The next frame for a link, if one is due or if `must` demands it for the flags of `header`, and
+    /// whether it carries data.
+    pub(crate) fn next_frame(
+        &mut self,
+        link: LinkId,
+        header: CollectiveHeader,
+        must: bool,
+    ) -> Option<(Frame, bool)> {
+        let ripe = self.out.get(link).is_some_and(|channel| {
             !channel.queue.is_empty()
                 && (!self.batches || channel.remaining == 0 || channel.cost >= CHUNK || must)
         });
-        let payload = if ripe { self.dequeue(link) } else { Vec::new() };
-        (must || !payload.is_empty()).then(|| self.frame_for(link, header, payload))
+        let payload = if ripe { self.dequeue(link) } else { FrameBuilder::default() };
+        let carries_data = !payload.is_empty();
+        (must || carries_data).then(|| (self.frame_for(link, header, payload), carries_data))
     }
 
     /// A frame that frees space for stalled senders, on the link over which most bytes can go.
@@ -336,12 +289,15 @@ impl FlowControl {
         header: &CollectiveHeader,
         may_send: impl Fn(LinkId) -> bool,
     ) -> Option<(LinkId, Frame)> {
-        let from_parent = self.into.get(&LinkId::PARENT).is_some_and(Incoming::is_stalled);
+        if !self.has_blocked {
+            return None;
+        }
+        let from_parent = self.into.get(LinkId::PARENT).is_some_and(Incoming::is_stalled);
         if !from_parent && !self.into.values().any(Incoming::is_stalled) {
             return None;
         }
-        let ready = self.out.iter().filter(|(link, channel)| channel.can_send() && may_send(**link));
-        let (&link, channel) = ready.max_by_key(|(_, channel)| channel.cost.min(channel.credit()))?;
+        let ready = self.out.iter().filter(|(link, channel)| channel.can_send() && may_send(*link));
+        let (link, channel) = ready.max_by_key(|(_, channel)| channel.cost.min(channel.credit()))?;
         let held_up = || self.out.values().any(|channel| !channel.queue.is_empty() && !channel.can_send());
         if !from_parent && channel.cost.min(channel.credit()) < MIN_GRANT && held_up() {
             return None;
@@ -351,72 +307,29 @@ impl FlowControl {
     }
 
     /// Takes as much from the queue of a link as fits into one frame.
-    fn dequeue(&mut self, link: LinkId) -> Vec<Bytes> {
-        let Some(channel) = self.out.get_mut(&link) else { return Vec::new() };
-        let (mut payload, mut passed) = (Vec::new(), Vec::new());
-        let mut credit = channel.credit();
-        while let Some(first) = channel.queue.front_mut()
-            && is_worthwhile(credit, cost(&first.piece))
+    fn dequeue(&mut self, link: LinkId) -> FrameBuilder {
+        let mut payload = FrameBuilder::default();
+        let Some(mut credit) = self.out.get(link).map(Outgoing::credit) else { return payload };
+        while let Some(channel) = self.out.get_mut(link)
+            && let Some((piece, origin, left)) = channel.pop(&mut credit)
         {
-            let whole = cost(&first.piece) <= credit;
-            let most = credit.saturating_sub(PIECE_OVERHEAD) as usize;
-            let piece = if whole { first.piece.clone() } else { first.piece.split_to(most) };
-            let took = cost(&piece);
-            credit -= took;
-            channel.sent += took;
-            channel.cost -= if whole { took } else { took - PIECE_OVERHEAD };
-            payload.extend([piece.head(), piece.bytes]);
-            match (whole, first.origin) {
-                (true, origin) => {
-                    passed.push((origin, took));
-                    channel.queue.pop_front();
-                }
-                (false, Origin::Link(from)) => passed.push((Origin::Link(from), took - PIECE_OVERHEAD)),
-                (false, _) => {}
+            payload.push_piece(piece);
+            match (left, origin) {
+                (Left::Whole(cost), origin) => self.passed(origin, cost),
+                (Left::Part(bytes), Origin::Link(from)) => self.consume(from, bytes),
+                (Left::Part(_), _) => {}
             }
-        }
-        for (origin, cost) in passed {
-            self.passed(origin, cost);
         }
         payload
     }
 
-    fn frame_for(&self, link: LinkId, mut header: CollectiveHeader, payload: Vec<Bytes>) -> Frame {
+    fn frame_for(&self, link: LinkId, mut header: CollectiveHeader, payload: FrameBuilder) -> Frame {
         header.flags.blocked = self
             .out
-            .get(&link)
+            .get(link)
             .is_some_and(|channel| !channel.is_over() && channel.sent > channel.allowed / 2);
-        Message::Collective(header).frame(compact(payload))
+        payload.frame_of(&Message::Collective(header))
     }
-}
-
-/// Whether a piece of this cost, or a part of it, should be sent with this much credit.
-fn is_worthwhile(credit: u64, cost: u64) -> bool {
-    credit >= cost.min(MIN_GRANT)
-}
-
-/// Copies small parts together, so that a frame does not have thousands of them.
-fn compact(parts: Vec<Bytes>) -> Vec<Bytes> {
-    const SMALL: usize = 2 << 10;
-    if parts.len() <= 2 {
-        return parts;
-    }
-    let mut joined = Vec::new();
-    let mut small: Vec<u8> = Vec::new();
-    for part in parts {
-        if part.len() <= SMALL {
-            small.extend_from_slice(&part);
-        } else {
-            if !small.is_empty() {
-                joined.push(std::mem::take(&mut small).into());
-            }
-            joined.push(part);
-        }
-    }
-    if !small.is_empty() {
-        joined.push(small.into());
-    }
-    joined
 }
 
 #[cfg(test)]

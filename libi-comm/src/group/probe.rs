@@ -14,7 +14,6 @@ use std::time::Duration;
 use libi_core::ids::LinkId;
 use libi_core::time::Instant;
 
-use super::call_state::CallState;
 use super::collective::Collective;
 use super::context::CallContext;
 use crate::contract::Effect;
@@ -35,7 +34,7 @@ impl Collective {
     /// Remembers to probe a call that this member may complete from now on, if it has no result
     /// yet. A call that is too far ahead waits for others, which are probed.
     pub(super) fn await_result(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
-        let waits = |nth| self.open.get(&nth).is_some_and(CallState::may_need_probe);
+        let waits = |nth| self.open.get(&nth).is_some_and(|state| state.may_need_probe());
         if !self.progress.may_complete(nth) || !waits(nth) {
             return;
         }
@@ -51,7 +50,7 @@ impl Collective {
     pub(crate) fn on_woken(&mut self, ctx: &mut CallContext<'_>) {
         self.waits.armed.take_if(|at| *at <= ctx.now);
         while let Some(&(at, nth)) = self.waits.calls.front() {
-            let waits = self.open.get(&nth).is_some_and(CallState::may_need_probe);
+            let waits = self.open.get(&nth).is_some_and(|state| state.may_need_probe());
             if waits && at > ctx.now {
                 break;
             }

@@ -17,11 +17,12 @@
 //! signature of a call is therefore kept until the call is over at all neighbors: a frame whose
 //! signature differs is recognised even if the call is over here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 use libi_core::ids::{LinkId, Rank};
 
+use super::link_map::LinkMap;
 use crate::contract::Completion;
 use crate::message::CallSignature;
 
@@ -30,8 +31,8 @@ use crate::message::CallSignature;
 struct Neighbor {
     /// All calls before this number are over there.
     over: u64,
-    /// How many bytes were sent to it in other calls, and the sum.
-    sent: BTreeMap<u64, u64>,
+    /// How many bytes were sent to it in other calls, by ascending numbers, and the sum.
+    sent: VecDeque<(u64, u64)>,
     sum: u64,
 }
 
@@ -44,13 +45,13 @@ pub(crate) struct Progress {
     before: u64,
     others: BTreeSet<u64>,
     /// The neighbors with which calls are exchanged.
-    neighbors: BTreeMap<LinkId, Neighbor>,
+    neighbors: LinkMap<Neighbor>,
     /// The last number that was reported to neighbors.
     reported: u64,
     /// Calls with much data that are over and not reported.
     owed: BTreeSet<u64>,
-    /// A member that made a call which is over, and what it called.
-    signatures: BTreeMap<u64, (Rank, CallSignature)>,
+    /// A member that made a call which is over, and what it called, by ascending numbers.
+    signatures: VecDeque<(u64, (Rank, CallSignature))>,
 }
 
 impl Progress {
@@ -69,17 +70,17 @@ impl Progress {
 
     /// Whether frames of a call may be sent over a link.
     pub(crate) fn may_send(&self, nth: u64, link: LinkId) -> bool {
-        self.neighbors.get(&link).is_none_or(|neighbor| {
+        self.neighbors.get(link).is_none_or(|neighbor| {
             // Calls before one that has begun may not wait for it.
-            let is_last = neighbor.sent.last_key_value().is_none_or(|(last, _)| *last < nth);
+            let is_last = neighbor.sent.back().is_none_or(|(last, _)| *last < nth);
             nth < neighbor.over.saturating_add(self.lead) && !(is_last && neighbor.sum > self.lead_bytes)
         })
     }
 
     /// So many bytes of a call have been sent over a link.
     pub(crate) fn sent(&mut self, nth: u64, link: LinkId, bytes: u64) {
-        if let Some(neighbor) = self.neighbors.get_mut(&link).filter(|neighbor| neighbor.over <= nth) {
-            *neighbor.sent.entry(nth).or_default() += bytes;
+        if let Some(neighbor) = self.neighbors.get_mut(link).filter(|neighbor| neighbor.over <= nth) {
+            *entry(&mut neighbor.sent, nth, 0) += bytes;
             neighbor.sum += bytes;
         }
     }
@@ -96,18 +97,21 @@ impl Progress {
             self.owed.insert(nth);
         }
         let first = self.before + self.lead;
-        if nth >= self.before {
-            self.others.insert(nth);
-        }
-        while self.others.remove(&self.before) {
+        if nth == self.before {
             self.before += 1;
+            while self.others.first() == Some(&self.before) {
+                self.others.pop_first();
+                self.before += 1;
+            }
+        } else if nth > self.before {
+            self.others.insert(nth);
         }
         match by {
             Some(by) if self.neighbors.values().any(|neighbor| neighbor.over <= nth) => {
-                self.signatures.insert(nth, by);
+                *entry(&mut self.signatures, nth, by) = by;
             }
             Some(_) => {}
-            None => drop(self.signatures.remove(&nth)),
+            None => self.signatures.retain(|(other, _)| *other != nth),
         }
         first..self.before + self.lead
     }
@@ -131,33 +135,53 @@ impl Progress {
 
     /// A neighbor has reported. Returns the calls whose frames may be sent to it from now on.
     pub(crate) fn on_report(&mut self, link: LinkId, before: u64) -> Range<u64> {
-        let Some(neighbor) = self.neighbors.get_mut(&link).filter(|neighbor| neighbor.over < before) else {
+        let Some(neighbor) = self.neighbors.get_mut(link).filter(|neighbor| neighbor.over < before) else {
             return 0..0;
         };
         // Calls that were held up by the number of bytes may have any number.
         let freed = neighbor.over..before.saturating_add(self.lead);
         neighbor.over = before;
-        neighbor.sent = neighbor.sent.split_off(&before);
-        neighbor.sum = neighbor.sent.values().sum();
+        while let Some(bytes) = pop_before(&mut neighbor.sent, before) {
+            neighbor.sum -= bytes;
+        }
         self.forget_signatures();
         freed
     }
 
     /// A link is closed.
     pub(crate) fn cut(&mut self, link: LinkId) {
-        self.neighbors.remove(&link);
+        self.neighbors.remove(link);
         self.forget_signatures();
     }
 
     /// What was called in a call that is over here.
     pub(crate) fn signature(&self, nth: u64) -> Option<(Rank, CallSignature)> {
-        self.signatures.get(&nth).copied()
+        let place = self.signatures.binary_search_by_key(&nth, |(other, _)| *other).ok()?;
+        self.signatures.get(place).map(|(_, by)| *by)
     }
 
     fn forget_signatures(&mut self) {
         let needed = self.neighbors.values().map(|neighbor| neighbor.over).min().unwrap_or(u64::MAX);
-        self.signatures = self.signatures.split_off(&needed);
+        while pop_before(&mut self.signatures, needed).is_some() {}
     }
+}
+
+/// Takes the first entry of such a list, if it is of a call before this number.
+fn pop_before<T>(list: &mut VecDeque<(u64, T)>, number: u64) -> Option<T> {
+    list.front().filter(|(nth, _)| *nth < number)?;
+    list.pop_front().map(|(_, noted)| noted)
+}
+
+/// What is noted of a call in a list by ascending numbers, to which most calls are added at the end.
+fn entry<T>(list: &mut VecDeque<(u64, T)>, nth: u64, default: T) -> &mut T {
+    let place = match list.back() {
+        Some((last, _)) if *last >= nth => list.partition_point(|(other, _)| *other < nth),
+        _ => list.len(),
+    };
+    if list.get(place).is_none_or(|(other, _)| *other != nth) {
+        list.insert(place, (nth, default));
+    }
+    &mut list[place].1
 }
 
 #[cfg(test)]

@@ -83,8 +83,8 @@ pub(crate) struct ReceivedItems {
     remaining: u64,
     /// Incomplete items by their senders.
     open: BTreeMap<u32, Option<ItemAssembly>>,
-    /// Complete items by their senders; values by their position.
-    whole: BTreeMap<u32, Bytes>,
+    /// Complete items and their senders, values and their positions; in order once none is missing.
+    whole: Vec<(u32, Bytes)>,
 }
 
 impl ReceivedItems {
@@ -99,6 +99,9 @@ impl ReceivedItems {
     /// Takes a piece for this process.
     pub(crate) fn push(&mut self, piece: Piece) -> Result<(), CommError> {
         let from = piece.item.from;
+        if self.open.is_empty() && piece.offset == 0 && piece.is_last() {
+            return self.take(from, 1, piece.bytes);
+        }
         let open = self.open.entry(from).or_default();
         if let Some((_, bytes)) = ItemAssembly::push(open, piece)? {
             self.open.remove(&from);
@@ -112,14 +115,18 @@ impl ReceivedItems {
         let remaining =
             self.remaining.checked_sub(weight).ok_or(CommError::Protocol("more items than members"))?;
         self.remaining = remaining;
-        match self.whole.insert(from, bytes) {
-            None => Ok(()),
-            Some(_) => Err(CommError::Protocol("a duplicate item")),
+        self.whole.push((from, bytes));
+        if remaining == 0 && self.whole.len() > 1 {
+            self.whole.sort_unstable_by_key(|(from, _)| *from);
+            if self.whole.windows(2).any(|two| two[0].0 == two[1].0) {
+                return Err(CommError::Protocol("a duplicate item"));
+            }
         }
+        Ok(())
     }
 
-    /// All complete items by their senders, or values by their position.
-    pub(crate) fn take_all(&mut self) -> BTreeMap<u32, Bytes> {
+    /// All complete items by their senders, or values by their position, in order.
+    pub(crate) fn take_all(&mut self) -> Vec<(u32, Bytes)> {
         std::mem::take(&mut self.whole)
     }
 }
@@ -154,9 +161,10 @@ mod tests {
         received.push(piece(2, 4, 0, b"ab")).unwrap();
         assert!(received.push(piece(2, 4, 3, b"d")).is_err(), "a gap");
         assert!(received.push(piece(2, 5, 2, b"c")).is_err(), "another length");
+        assert!(matches!(received.push(piece(7, u64::MAX, 0, b"z")), Err(CommError::OutOfMemory(_))));
+        let mut received = ReceivedItems::new(2);
         received.push(piece(1, 1, 0, b"z")).unwrap();
         assert!(received.push(piece(1, 1, 0, b"z")).is_err(), "twice");
         assert!(received.push(piece(3, 1, 0, b"z")).is_err(), "one too many");
-        assert!(matches!(received.push(piece(7, u64::MAX, 0, b"z")), Err(CommError::OutOfMemory(_))));
     }
 }

@@ -370,7 +370,7 @@ fn an_invalid_frame_aborts_at_most_its_call() {
     let fault = AbortCause::Cancelled(Rank(0));
     assert!(cluster.wires[&(0, 2)].iter().any(|frame| {
         let Carried::Frame(frame) = frame else { return false };
-        matches!(Message::decode(frame), Some((Message::Aborted { nth: 1_000, origin: 1_000, why }, _)) if why == fault)
+        matches!(Message::decode(frame.clone()), Some((Message::Aborted { nth: 1_000, origin: 1_000, why }, _)) if why == fault)
     }));
 }
 

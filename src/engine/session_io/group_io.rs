@@ -98,9 +98,10 @@ impl SessionIo {
         // At the end of a session every link is cut, and to tell each loss to all who are left would
         // take a message for each pair of them.
         let is_silent = matches!(event, Event::Cut(_)) && self.node.is_ending();
-        let mut effects = Vec::new();
+        // The list is used again, unless an effect leads to another event.
+        let mut effects = std::mem::take(&mut self.group_effects);
         self.group.on(event, turn.now, &mut effects);
-        for effect in effects {
+        for effect in effects.drain(..) {
             match effect {
                 Effect::Send(..) | Effect::SendRegion(..) if is_silent => {}
                 Effect::Send(link, frame) => {
@@ -125,5 +126,6 @@ impl SessionIo {
                 Effect::WakeAt(at) => self.wake_group_at = Some(at),
             }
         }
+        self.group_effects = effects;
     }
 }

@@ -100,8 +100,8 @@ impl Reactor for SimulatedReactor {
         self.starting == 0
     }
 
-    fn execute(&mut self, commands: VecDeque<Command>) {
-        for command in commands {
+    fn execute(&mut self, commands: &mut VecDeque<Command>) {
+        for command in commands.drain(..) {
             match command {
                 // The tag is the delay of the answer in microseconds.
                 Command::CallRequest(CallRequest::Call(_, id, Call::Receive { tag, .. })) => {

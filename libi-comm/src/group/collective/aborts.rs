@@ -71,8 +71,8 @@ impl Collective {
             return false;
         }
         self.known_before = self.known_before.max(nth.saturating_add(1));
-        let late = |state: &CallState| state.operation.late_messages().is_some();
-        let begun = self.open.remove(&nth).filter(late).map(|state| state.arrived.above);
+        let begun = self.open.remove(&nth).filter(|state| state.operation.late_messages().is_some());
+        let begun = begun.map(|state| state.arrived.above);
         self.late_messages.extend(begun.filter(|above| !above.is_empty()).map(|above| (nth, above)));
         let Break { origin, why } = broken.clone();
         ctx.send_to_all(&Message::Aborted { nth, origin, why }.frame(None), from);
@@ -121,7 +121,7 @@ impl Collective {
     /// The link to a branch is closed. Returns the first call in which the branch is missing.
     pub(crate) fn cut(&mut self, link: LinkId, ranks: &Ranks) -> u64 {
         self.progress.cut(link);
-        let entered = self.entered.remove(&link).unwrap_or_default();
+        let entered = self.entered.remove(link).unwrap_or_default();
         self.lost_branches.push(LostBranch { link, ranks: ranks.clone() });
         if self.completion.strict { entered } else { entered.max(self.known_before) }
     }
@@ -132,7 +132,7 @@ impl Collective {
         let Some(branch) = self.lost_branches.last().cloned() else { return };
         for nth in self.open.keys().copied().collect::<Vec<_>>() {
             let Some(state) = self.open.get_mut(&nth) else { continue };
-            state.to_notify.remove(&branch.link);
+            state.to_notify.remove(branch.link);
             if branch.fails(state) {
                 self.begin_abort(nth, AbortCause::Lost(branch.ranks.clone()), ctx);
             } else {

@@ -109,7 +109,7 @@ mod tests {
             for effect in out {
                 let Effect::Send(LinkId(3), frame) = effect else { panic!("{effect:?}") };
                 assert!(whole.is_none() && frame.len() <= MAX_CHUNK + 32);
-                let Some((Message::Kvs(message), payload)) = Message::decode(&frame.concat()) else {
+                let Some((Message::Kvs(message), payload)) = Message::decode(frame.concat()) else {
                     panic!("no message")
                 };
                 whole = chunks.join(LinkId(3), message, payload);

@@ -28,6 +28,7 @@ use libi_core::ranks::Ranks;
 use crate::error::CommError;
 use crate::group::GroupView;
 use crate::group::combining::{CallIo, CombinedValue, Combining, SEGMENT, joined, segments};
+use crate::group::flow_control::Onward;
 use crate::group::received::ItemAssembly;
 use crate::group::traffic::{Amounts, LinkSides};
 use crate::message::CallSignature;
@@ -142,8 +143,9 @@ impl Combining for Prefixes {
         }
     }
 
-    fn result(&self, values: BTreeMap<u32, Bytes>) -> Bytes {
-        joined(values.into_values())
+    fn result(&self, values: Vec<(u32, Bytes)>) -> Bytes {
+        let values = values.into_iter().map(|(_, value)| value);
+        joined(values)
     }
 }
 
@@ -210,7 +212,7 @@ impl Prefixes {
                     _ => runs.push(Run::of(value)),
                 }
             }
-            runs.into_iter().for_each(|run| run.send(&[parent], io));
+            runs.into_iter().for_each(|run| run.send(Onward::Over(parent), io));
         }
         self.divide(nth, io)
     }
@@ -246,7 +248,7 @@ impl Prefixes {
             match link {
                 // A further value of a run that no process below could combine.
                 Some(_) if is_adjacent && link == last_link => {}
-                Some(link) => before.clone().send(&[link], io),
+                Some(link) => before.clone().send(Onward::Over(link), io),
                 None => {
                     let weight = self.own_weight(at);
                     let mut result = before.clone();
@@ -275,8 +277,8 @@ impl Run {
         u64::from(self.at) + self.values.iter().map(|(weight, _)| weight).sum::<u64>()
     }
 
-    /// Sends its values over these links.
-    fn send(self, to: &[LinkId], io: &mut CallIo<'_>) {
+    /// Sends its values on.
+    fn send(self, to: Onward, io: &mut CallIo<'_>) {
         let mut at = self.at;
         for (weight, bytes) in self.values {
             io.flow.put(&CombinedValue { at, weight, bytes: bytes.into() }.piece(), weight, None, to);

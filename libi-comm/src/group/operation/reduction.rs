@@ -14,6 +14,7 @@ use libi_core::ids::{LinkId, Rank};
 use crate::error::CommError;
 use crate::group::GroupView;
 use crate::group::combining::{CallIo, CombinedValue, Combining, SEGMENT, joined, segments};
+use crate::group::flow_control::Onward;
 use crate::group::received::ItemAssembly;
 use crate::group::traffic::{Amounts, LinkSides};
 use crate::message::CallSignature;
@@ -106,10 +107,11 @@ impl Combining for Reduction {
         Ok(())
     }
 
-    fn result(&self, values: BTreeMap<u32, Bytes>) -> Bytes {
+    fn result(&self, values: Vec<(u32, Bytes)>) -> Bytes {
+        let values = values.into_iter().map(|(_, value)| value);
         match &self.function {
-            Some(function) => reduced(values.into_values(), &**function),
-            None => joined(values.into_values()),
+            Some(function) => reduced(values, &**function),
+            None => joined(values),
         }
     }
 }
@@ -143,7 +145,7 @@ impl Reduction {
         for value in self.add(value)? {
             let piece = value.piece();
             if let Some(parent) = io.view.collective_parent() {
-                io.flow.put(&piece, value.weight, None, &[parent]);
+                io.flow.put(&piece, value.weight, None, Onward::Over(parent));
                 continue;
             }
             io.forward(&piece, value.weight, self.root, None);

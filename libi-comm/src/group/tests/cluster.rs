@@ -126,7 +126,7 @@ impl Cluster {
                     let to = self.links[&(who, link)];
                     let frame = frame.concat();
                     // Reports of progress are of many calls.
-                    if !matches!(Message::decode(&frame), Some((Message::Over { .. }, _))) {
+                    if !matches!(Message::decode(frame.clone()), Some((Message::Over { .. }, _))) {
                         *self.frames.entry((who, to)).or_default() += 1;
                     }
                     let wire = self.wires.entry((who, to)).or_default();

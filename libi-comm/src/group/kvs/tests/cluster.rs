@@ -290,7 +290,7 @@ impl Cluster {
     fn send(&mut self, from: usize, link: LinkId, frame: &Frame) {
         assert!(frame.len() <= 256 << 10, "a frame of {} bytes", frame.len());
         let bytes = frame.concat();
-        let Some((Message::Kvs(message), _)) = Message::decode(&bytes) else { panic!("no message") };
+        let Some((Message::Kvs(message), _)) = Message::decode(bytes.clone()) else { panic!("no message") };
         let Some(&(to, _)) = self.nodes[from].ends.get(&link) else { panic!("{message:?} is sent nowhere") };
         self.sent.push((from, to, message));
         if !self.nodes[to].dead {
@@ -327,7 +327,7 @@ impl Cluster {
         let node = &mut self.nodes[to];
         match packet {
             Packet::Frame(frame) => {
-                let Some((Message::Kvs(message), payload)) = Message::decode(&frame) else {
+                let Some((Message::Kvs(message), payload)) = Message::decode(frame) else {
                     panic!("no message")
                 };
                 node.store.on_frame(link, message, payload, &node.view, &mut out);

@@ -55,7 +55,7 @@ use Done::{Found, Put, Sent};
 
 fn done(out: Vec<Effect>) -> Vec<Done> {
     let each = |effect| match effect {
-        Effect::Send(link, frame) => match Message::decode(&frame.concat()) {
+        Effect::Send(link, frame) => match Message::decode(frame.concat()) {
             Some((Message::Kvs(message), _)) => Sent(link, message),
             other => panic!("{other:?}"),
         },

@@ -326,7 +326,7 @@ impl Cluster {
 }
 
 fn decode(frame: &Bytes) -> (Envelope, Bytes) {
-    match Message::decode(frame) {
+    match Message::decode(frame.clone()) {
         Some((Message::P2p(envelope), payload)) => (envelope, payload),
         other => panic!("a frame of {other:?}"),
     }
