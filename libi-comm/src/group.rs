@@ -100,6 +100,7 @@ mod call_state;
 mod collective;
 mod combining;
 mod context;
+mod eager;
 mod flow_control;
 pub(crate) mod kvs;
 mod link_map;
@@ -312,6 +313,9 @@ impl Group {
             }
             Message::Grant { nth, limit } => {
                 collective.on_grant(link, nth, limit, &mut CallContext { now, view, kvs, memory, out });
+            }
+            Message::Eager { limit } => {
+                collective.on_eager(link, limit, &mut CallContext { now, view, kvs, memory, out });
             }
             Message::Confirm { number } => {
                 out.push(Effect::Send(link, Message::Confirmed { number }.frame(None)));

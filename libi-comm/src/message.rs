@@ -42,6 +42,8 @@ pub(crate) enum Message {
     P2p(p2p::Envelope),
     /// A message of the key-value store.
     Kvs(kvs::KvsMessage),
+    /// So many bytes may be sent over this link in any collective call before something is granted.
+    Eager { limit: u64 },
 }
 
 /// The header of a frame of a collective call.

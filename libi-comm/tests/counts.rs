@@ -229,19 +229,21 @@ fn a_small_alltoall_is_few_frames_on_each_link_and_one_from_each_member_to_its_l
     for tree in TREES {
         let mut wires = Wires::new(64, 4, tree);
         let parts = vec![Bytes::from_static(b"8 bytes."); 64];
-        let sent = wires.all(|_| Some(Call::AllToAll { parts: parts.clone(), equal: true }));
-        for (above, below) in wires.links() {
-            // A leader's data exceed the initial credit: they take two frames, and a grant comes
-            // back.
-            let [up, down] = if wires.below(below) == 1 { [1, 2] } else { [4, 4] };
-            for (way, most) in [((below, above), up), ((above, below), down)] {
-                assert!(
-                    sent[&way].len() <= most,
-                    "{tree:?}, from process {} to {}: {:?}",
-                    way.0,
-                    way.1,
-                    sent[&way]
-                );
+        // A leader's data exceed the initial credit: in the first call they take two frames, and a
+        // grant comes back. Both ends of each link say then that they accept more at once.
+        for (leaders, to_member) in [(5, 3), (2, 2)] {
+            let sent = wires.all(|_| Some(Call::AllToAll { parts: parts.clone(), equal: true }));
+            for (above, below) in wires.links() {
+                let [up, down] = if wires.below(below) == 1 { [1, to_member] } else { [leaders; 2] };
+                for (way, most) in [((below, above), up), ((above, below), down)] {
+                    assert!(
+                        sent[&way].len() <= most,
+                        "{tree:?}, from process {} to {}: {:?}",
+                        way.0,
+                        way.1,
+                        sent[&way]
+                    );
+                }
             }
         }
     }

@@ -11,6 +11,8 @@
 //! value of a member that is combined with others counts as sent from the beginning if it is
 //! small. A call that is aborted is removed in any state.
 
+mod regions;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -21,7 +23,8 @@ use super::GroupView;
 use super::arguments::Contribution;
 use super::combining::{CallIo, Combining};
 use super::context::CallContext;
-use super::flow_control::{EAGER, EAGER_OF_ROOT, FlowControl};
+use super::eager::EagerLimits;
+use super::flow_control::{EAGER, FlowControl};
 use super::link_map::LinkMap;
 use super::messages::Arrived;
 use super::operation::{Operation, Receivers, Senders, Transport};
@@ -29,7 +32,7 @@ use super::received::{ReceivedItems, RegionAssembly};
 use super::traffic::{self, LinkSides};
 use crate::contract::Outcome;
 use crate::error::CommError;
-use crate::memory::{REGION_MIN, SealedRegion, SharedMemory};
+use crate::memory::SealedRegion;
 use crate::message::CallSignature;
 use crate::piece::{ALL, Piece};
 
@@ -96,7 +99,12 @@ pub(crate) struct CallState {
 }
 
 impl CallState {
-    pub(crate) fn new(by: (Rank, CallSignature), is_strict: bool, view: &GroupView) -> Self {
+    pub(crate) fn new(
+        by: (Rank, CallSignature),
+        is_strict: bool,
+        eager: &EagerLimits,
+        view: &GroupView,
+    ) -> Self {
         let called = &by.1;
         let operation = called.operation();
         let agrees = is_strict || operation.synchronizes_by_signs();
@@ -114,7 +122,6 @@ impl CallState {
         };
         let branches = view.topology.branches.iter().filter(|_| agrees);
         let signs: LinkMap<_> = branches.map(|branch| (branch.link, false)).collect();
-        let eager = if operation.senders == Senders::Root { EAGER_OF_ROOT } else { EAGER };
         let mut state = Self {
             by,
             operation,
@@ -125,7 +132,7 @@ impl CallState {
             signs,
             holds_value: false,
             probed: false,
-            flow: FlowControl::new(is_items && operation.senders == Senders::All, eager),
+            flow: FlowControl::new(is_items && operation.senders == Senders::All, eager.here(&operation)),
             received: ReceivedItems::new(awaited),
             combining,
             region: None,
@@ -137,13 +144,13 @@ impl CallState {
             to_notify: LinkMap::default(),
         };
         if is_items || state.combining.is_some() {
-            state.open_links(view);
+            state.open_links(eager, view);
         }
         state
     }
 
     /// Opens the links for the data of the call.
-    fn open_links(&mut self, view: &GroupView) {
+    fn open_links(&mut self, eager: &EagerLimits, view: &GroupView) {
         let members = view.members();
         let root = self.by.1.root.and_then(|root| view.link_towards(root));
         let mut below = view.here();
@@ -154,7 +161,8 @@ impl CallState {
                 Some(combining) => combining.amounts(link, sides),
                 None => traffic::items(&self.operation, sides),
             };
-            self.flow.open(link, amounts.out, amounts.into);
+            let most = eager.there(&self.operation, link);
+            self.flow.open(link, amounts.out, amounts.into, most);
         };
         for branch in &view.topology.branches {
             let far = branch.ranks.len() as u64;
@@ -250,57 +258,6 @@ impl CallState {
         };
         let Self { flow, received, .. } = self;
         CallIo { flow, received, view }.forward(piece, 1, to, from);
-    }
-
-    /// Allocates shared memory at the first piece of the one item of a call that goes to all
-    /// members, if it is large and members of this host will get it from this process.
-    pub(crate) fn begin_region(
-        &mut self,
-        first: &Piece,
-        memory: &mut Option<Box<dyn SharedMemory>>,
-        view: &GroupView,
-    ) {
-        let begun = first.offset != 0 || self.region.is_some() || self.sealed.is_some();
-        let Operation { senders, receivers, .. } = self.operation;
-        let is_one = (senders, receivers) == (Senders::Root, Receivers::All);
-        let Piece { item, .. } = *first;
-        if !is_one || item.total < REGION_MIN || begun {
-            return;
-        }
-        let locals = view.topology.branches.iter().filter(|branch| branch.local);
-        let to: Vec<_> =
-            locals.map(|branch| branch.link).filter(|link| self.flow.out.contains(*link)).collect();
-        let Ok(length) = usize::try_from(item.total) else { return };
-        if to.is_empty() {
-            return;
-        }
-        if let Some(region) = memory.as_mut().and_then(|memory| memory.region(length)) {
-            to.iter().for_each(|link| self.flow.remove_outgoing(*link));
-            self.region = Some(RegionAssembly::new(region, item));
-            self.region_receivers = to;
-        }
-    }
-
-    /// Adds a piece to the shared region.
-    pub(crate) fn fill_region(&mut self, piece: &Piece, view: &GroupView) -> Result<(), CommError> {
-        let Some(region) = &mut self.region else { return Ok(()) };
-        if region.push(piece)?
-            && let Some(region) = self.region.take()
-        {
-            let sealed = region.seal()?;
-            if self.is_for_me(piece, view) {
-                self.received.take(piece.item.from, 1, sealed.bytes.clone())?;
-            }
-            self.sealed = Some(sealed);
-        }
-        Ok(())
-    }
-
-    /// Shared memory with all data of the call has arrived.
-    pub(crate) fn take_region(&mut self, link: LinkId, from: Rank, bytes: Bytes) -> Result<(), CommError> {
-        self.flow.item_ended(link, 1);
-        self.flow.received_region(bytes.len() as u64);
-        self.received.take(from.0, 1, bytes)
     }
 
     /// All members below a branch have called.

@@ -2,6 +2,7 @@
 //! over and why. See the [parent module](super).
 
 mod aborts;
+mod credit;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -16,6 +17,7 @@ use super::arguments::{Contribution, prepare};
 use super::broken::{BrokenCalls, Due};
 use super::call_state::CallState;
 use super::context::CallContext;
+use super::eager::EagerLimits;
 use super::flow_control::UNWANTED;
 use super::link_map::LinkMap;
 use super::messages::apply_late;
@@ -39,6 +41,7 @@ pub(crate) struct Collective {
     entered: LinkMap<u64>,
     pub(super) open: BTreeMap<u64, Box<CallState>>,
     pub(super) progress: Progress,
+    eager: EagerLimits,
     /// Calls that this member may complete, and that were not looked at since.
     freed: Range<u64>,
     /// Calls that this member waits for, and when they are probed.
@@ -218,6 +221,10 @@ impl Collective {
         }
         if flags.blocked {
             state.flow.peer_blocked(link);
+            let links = ctx.view.links_between_members();
+            if let Some(limit) = self.eager.wanted(&state.operation, links) {
+                ctx.send_to_all(&Message::Eager { limit }.frame(None), None);
+            }
         }
         while !payload.is_empty() {
             let piece = Piece::decode(&mut payload).map_err(|_| CommError::Protocol("an invalid piece"))?;
@@ -258,22 +265,6 @@ impl Collective {
         }
     }
 
-    /// Credit has arrived.
-    pub(crate) fn on_grant(&mut self, link: LinkId, nth: u64, limit: u64, ctx: &mut CallContext<'_>) {
-        if let Some(state) = self.open.get_mut(&nth) {
-            state.flow.allow(link, limit);
-            self.advance(nth, ctx);
-        }
-    }
-
-    /// A neighbor has reported before which number all calls are over there.
-    pub(crate) fn on_report(&mut self, link: LinkId, before: u64, ctx: &mut CallContext<'_>) {
-        let freed = self.progress.on_report(link, before);
-        for nth in self.open.range(freed).map(|(nth, _)| *nth).collect::<Vec<_>>() {
-            self.advance(nth, ctx);
-        }
-    }
-
     /// Whether a call can still be made or continued in this process.
     fn is_open(&self, nth: u64) -> bool {
         !self.progress.is_over(nth) && self.missing_at(nth).is_none()
@@ -289,10 +280,10 @@ impl Collective {
     fn register(&mut self, nth: u64, by: (Rank, CallSignature), view: &GroupView) -> Option<AbortCause> {
         self.known_before = self.known_before.max(nth.saturating_add(1));
         let is_strict = self.completion.strict;
-        let lost = &self.lost_branches;
+        let (lost, eager) = (&self.lost_branches, &self.eager);
         let mut lacking = None;
         let state = self.open.entry(nth).or_insert_with(|| {
-            let mut state = Box::new(CallState::new(by, is_strict, view));
+            let mut state = Box::new(CallState::new(by, is_strict, eager, view));
             lacking = lost.iter().find(|branch| branch.fails(&mut state));
             state
         });

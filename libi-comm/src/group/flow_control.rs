@@ -1,8 +1,8 @@
 //! Flow control of one collective call: which pieces wait for which link, and how many bytes may be
 //! sent.
 //!
-//! Every call has a channel per link and direction. A sender may send [`EAGER`] bytes, or, in a call
-//! with one sender, [`EAGER_OF_ROOT`], and after that as many as it is granted. A receiver grants
+//! Every call has a channel per link and direction. A sender may send some bytes
+//! [eagerly](super::eager), and after that as many as it is granted. A receiver grants
 //! what it has forwarded or consumed, up to the size of its window. A process therefore never holds
 //! more of the data that it forwards than its windows, and a call that is slow at one member does not
 //! delay other calls.
@@ -36,7 +36,7 @@ pub(crate) const EAGER: u64 = 8 << 10;
 /// The same in a call with one sender, whose data arrive over one link.
 pub(crate) const EAGER_OF_ROOT: u64 = 72 << 10;
 /// How many bytes of one call a process holds at most for forwarding, over all links.
-const WINDOW_POOL: u64 = 2 << 20;
+pub(crate) const WINDOW_POOL: u64 = 2 << 20;
 /// The limit of a grant by a receiver that drops everything: nothing more is to be sent.
 pub(crate) const UNWANTED: u64 = u64::MAX;
 
@@ -66,7 +66,7 @@ pub(crate) struct FlowControl {
     has_blocked: bool,
     /// Whether data wait for more data to fill a frame.
     batches: bool,
-    /// How many bytes may be sent over a link before anything is granted.
+    /// How many bytes are accepted over a link before anything is granted.
     eager: u64,
     arrived: u64,
 }
@@ -76,16 +76,11 @@ impl FlowControl {
         Self { batches, eager, ..Self::default() }
     }
 
-    /// Opens the channels of a link for these amounts of data.
-    pub(crate) fn open(&mut self, link: LinkId, outgoing: u64, incoming: u64) {
+    /// Opens the channels of a link for these amounts of data; so many bytes may be sent eagerly.
+    pub(crate) fn open(&mut self, link: LinkId, outgoing: u64, incoming: u64, eager: u64) {
         if outgoing > 0 {
-            let channel = Outgoing {
-                queue: VecDeque::new(),
-                cost: 0,
-                remaining: outgoing,
-                sent: 0,
-                allowed: self.eager,
-            };
+            let channel =
+                Outgoing { queue: VecDeque::new(), cost: 0, remaining: outgoing, sent: 0, allowed: eager };
             self.out.insert(link, channel);
         }
         if incoming > 0 {

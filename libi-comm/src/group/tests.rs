@@ -207,7 +207,7 @@ fn a_mismatch_is_reported_to_all_members_in_this_call_or_the_next() {
         let odd = size / 2;
         let call = |who| {
             if who == odd {
-                Call::Gather { root: Rank(0), data: bytes(1, 50_000), equal: true }
+                Call::Gather { root: Rank(0), data: bytes(1, 200_000), equal: true }
             } else {
                 Call::Broadcast { root: Rank(0), data: (who == 0).then(|| bytes(2, 500_000)), length: None }
             }

@@ -10,7 +10,7 @@ use crate::error::CommError;
 use crate::message::p2p::{P2pMessage, RejectReason};
 
 /// Longer messages are always offered.
-pub(super) const EAGER_MAX: usize = 16 << 10;
+pub(super) const EAGER_MAX: usize = 64 << 10;
 
 /// How many bytes of eager messages may be unconsumed at a receiver.
 pub(super) const EAGER_LIMIT: u64 = 256 << 10;

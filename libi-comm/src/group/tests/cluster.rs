@@ -125,8 +125,9 @@ impl Cluster {
                 Effect::Send(link, frame) => {
                     let to = self.links[&(who, link)];
                     let frame = frame.concat();
-                    // Reports of progress are of many calls.
-                    if !matches!(Message::decode(frame.clone()), Some((Message::Over { .. }, _))) {
+                    // Some messages are of many calls.
+                    let message = Message::decode(frame.clone()).map(|(message, _)| message);
+                    if !matches!(message, Some(Message::Over { .. } | Message::Eager { .. })) {
                         *self.frames.entry((who, to)).or_default() += 1;
                     }
                     let wire = self.wires.entry((who, to)).or_default();

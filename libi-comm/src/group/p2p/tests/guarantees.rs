@@ -7,7 +7,7 @@ use super::cluster::{CallResult, Cluster};
 use crate::contract::{Address, CallId, Effect, Outcome};
 use crate::error::CommError;
 use crate::group::p2p::receive_queue::WINDOW;
-use crate::group::p2p::send_queue::{CHUNK, EAGER_LIMIT, EAGER_MAX};
+use crate::group::p2p::send_queue::{CHUNK, EAGER_LIMIT, EAGER_MAX, cost};
 use crate::message::p2p::{Envelope, P2pMessage, RejectReason};
 
 const DONE: CallResult = Ok(Outcome::Done);
@@ -58,7 +58,8 @@ fn messages_without_a_receive_block_nothing_and_stay_with_their_sender() {
         cluster.send(0, 3, 1, vec![1; 20 * CHUNK]);
         assert!(cluster.weight() < 2 * EAGER_LIMIT as usize);
     }
-    cluster.send(0, 3, 1, vec![1; 15 << 10]);
+    let left = EAGER_LIMIT % cost(EAGER_MAX) - cost(0);
+    cluster.send(0, 3, 1, vec![1; left as usize]);
     let long = cluster.send(0, 3, 2, vec![2; 3 * CHUNK]);
     let empty = cluster.send(0, 3, 3, Bytes::new());
     cluster.settle();

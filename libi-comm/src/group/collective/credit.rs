@@ -1,0 +1,32 @@
+//! What neighbors say of how much may be sent to them, and for which calls.
+
+use libi_core::ids::LinkId;
+
+use super::Collective;
+use crate::group::context::CallContext;
+
+impl Collective {
+    /// Credit has arrived.
+    pub(crate) fn on_grant(&mut self, link: LinkId, nth: u64, limit: u64, ctx: &mut CallContext<'_>) {
+        if let Some(state) = self.open.get_mut(&nth) {
+            state.flow.allow(link, limit);
+            self.advance(nth, ctx);
+        }
+    }
+
+    /// A neighbor allows more bytes in each call before it grants any.
+    pub(crate) fn on_eager(&mut self, link: LinkId, limit: u64, ctx: &mut CallContext<'_>) {
+        let limit = self.eager.heard(link, limit);
+        for nth in self.open.keys().copied().collect::<Vec<_>>() {
+            self.on_grant(link, nth, limit, ctx);
+        }
+    }
+
+    /// A neighbor has reported before which number all calls are over there.
+    pub(crate) fn on_report(&mut self, link: LinkId, before: u64, ctx: &mut CallContext<'_>) {
+        let freed = self.progress.on_report(link, before);
+        for nth in self.open.range(freed).map(|(nth, _)| *nth).collect::<Vec<_>>() {
+            self.advance(nth, ctx);
+        }
+    }
+}
