@@ -12,8 +12,9 @@ pub(crate) mod sealed {
 
     pub trait Number: Copy + Send + 'static {
         const ELEMENT: Element;
-        fn append(self, bytes: &mut Vec<u8>);
-        fn read(bytes: &[u8]) -> Option<Self>;
+        fn encode(numbers: &[Self]) -> Vec<u8>;
+        /// `None` if these are not whole numbers.
+        fn decode(bytes: &[u8]) -> Option<Vec<Self>>;
     }
 }
 
@@ -24,12 +25,13 @@ macro_rules! number {
         impl sealed::Number for $type {
             const ELEMENT: Element = Element::$element;
 
-            fn append(self, bytes: &mut Vec<u8>) {
-                bytes.extend_from_slice(&self.to_ne_bytes());
+            fn encode(numbers: &[Self]) -> Vec<u8> {
+                numbers.iter().map(|number| number.to_ne_bytes()).collect::<Vec<_>>().into_flattened()
             }
 
-            fn read(bytes: &[u8]) -> Option<Self> {
-                bytes.try_into().ok().map(Self::from_ne_bytes)
+            fn decode(bytes: &[u8]) -> Option<Vec<Self>> {
+                let (numbers, rest) = bytes.as_chunks();
+                rest.is_empty().then(|| numbers.iter().map(|bytes| Self::from_ne_bytes(*bytes)).collect())
             }
         }
     )*};
@@ -39,16 +41,12 @@ number!(u8: U8, i32: I32, u32: U32, i64: I64, u64: U64, f32: F32, f64: F64);
 
 /// Encodes an array.
 pub(crate) fn bytes_of<T: Number>(numbers: &[T]) -> Bytes {
-    let mut bytes = Vec::with_capacity(size_of_val(numbers));
-    numbers.iter().for_each(|number| number.append(&mut bytes));
-    bytes.into()
+    T::encode(numbers).into()
 }
 
 /// Decodes an array.
 pub(crate) fn numbers_in<T: Number>(bytes: &[u8]) -> Result<Vec<T>, CommError> {
-    let numbers = bytes.chunks(T::ELEMENT.size()).map(T::read).collect();
-    let no_array = || CommError::NotAnArray { length: bytes.len(), element: T::ELEMENT.size() };
-    Option::ok_or_else(numbers, no_array)
+    T::decode(bytes).ok_or_else(|| CommError::NotAnArray { length: bytes.len(), element: T::ELEMENT.size() })
 }
 
 #[cfg(test)]
