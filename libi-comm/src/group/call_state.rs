@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
+use libi_core::topology::Branch;
 
 use super::GroupView;
 use super::arguments::Contribution;
@@ -87,7 +88,7 @@ pub(crate) struct CallState {
     /// The same, once it is complete, until it is sent.
     pub(crate) sealed: Option<SealedRegion>,
     /// The members of this host that will get the shared memory.
-    pub(crate) region_receivers: Vec<LinkId>,
+    pub(crate) region_receivers: LinkMap<()>,
     /// The messages of the operation.
     pub(crate) arrived: Arrived,
     /// The message to send over each link with the next sign.
@@ -137,7 +138,7 @@ impl CallState {
             combining,
             region: None,
             sealed: None,
-            region_receivers: Vec::new(),
+            region_receivers: LinkMap::default(),
             arrived: Arrived::default(),
             next_messages: BTreeMap::new(),
             outcome: None,
@@ -151,27 +152,23 @@ impl CallState {
 
     /// Opens the links for the data of the call.
     fn open_links(&mut self, eager: &EagerLimits, view: &GroupView) {
+        let Self { by, operation, flow, combining, .. } = self;
         let members = view.members();
-        let root = self.by.1.root.and_then(|root| view.link_towards(root));
-        let mut below = view.here();
-        let mut open = |link, far: u64, up| {
+        let root = by.1.root.and_then(|root| view.link_towards(root));
+        let far = |branch: &Branch| branch.ranks.len() as u64;
+        let branches = view.topology.branches.iter();
+        let below = view.here() + branches.clone().map(far).sum::<u64>();
+        let parent = view.collective_parent().map(|parent| (parent, members.saturating_sub(below), true));
+        let links = branches.map(|branch| (branch.link, far(branch), false)).chain(parent);
+        flow.open(links.map(|(link, far, up)| {
             let root_is_far = root == Some(link);
             let sides = LinkSides { near: members.saturating_sub(far), far, root_is_far, up };
-            let amounts = match &self.combining {
+            let amounts = match combining {
                 Some(combining) => combining.amounts(link, sides),
-                None => traffic::items(&self.operation, sides),
+                None => traffic::items(operation, sides),
             };
-            let most = eager.there(&self.operation, link);
-            self.flow.open(link, amounts.out, amounts.into, most);
-        };
-        for branch in &view.topology.branches {
-            let far = branch.ranks.len() as u64;
-            below += far;
-            open(branch.link, far, false);
-        }
-        if let Some(parent) = view.collective_parent() {
-            open(parent, members.saturating_sub(below), true);
-        }
+            (link, amounts, eager.there(operation, link))
+        }));
     }
 
     /// This member calls, with this contribution.

@@ -2,12 +2,12 @@
 //!
 //! In a call with one sender, whose data arrive over one link, that is [`EAGER_OF_ROOT`]. With many
 //! senders it is [`EAGER`], as a process cannot know how many links another one has. A process that
-//! can hold more from each of its links says so to all neighbors as soon as one has lacked credit:
-//! a session whose calls are small has no such messages.
+//! can hold more from each of its links says so to all neighbors when one of them has said that it
+//! needs credit: a session whose calls are small has no such messages.
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | here: unsaid | a neighbor lacks credit in a call with many senders | said |
+//! | here: unsaid | a neighbor needs credit in a call with many senders | said |
 //! | here: said | a call begins | it accepts so much |
 //! | there: [`EAGER`] | the neighbor says more | open calls and later ones may send so much |
 //!
@@ -23,15 +23,15 @@ use super::operation::{Operation, Senders};
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct EagerLimits {
-    /// What was said to the neighbors.
+    /// What neighbors may send, once one has needed credit. They know [`EAGER`] without being told.
     here: Option<u64>,
     /// What neighbors have said.
     there: LinkMap<u64>,
 }
 
 impl EagerLimits {
-    /// A neighbor lacks credit in a call of this operation. Returns what is to be said over these
-    /// links, which are all.
+    /// A neighbor needs credit in a call of this operation. Returns what is to be said to all
+    /// neighbors. Data may arrive over so many links.
     pub(crate) fn wanted(
         &mut self,
         operation: &Operation,
@@ -40,16 +40,20 @@ impl EagerLimits {
         if self.here.is_some() || operation.senders != Senders::All {
             return None;
         }
-        let each = WINDOW_POOL / (links.count() as u64).max(1);
+        // The half of the pool that all links have in equal parts: no window is smaller.
+        let each = WINDOW_POOL / 2 / (links.count() as u64).max(1);
         let here = *self.here.insert(each.clamp(EAGER, EAGER_OF_ROOT));
         (here > EAGER).then_some(here)
     }
 
-    /// A neighbor says so. Returns how much may be sent to it from now on.
-    pub(crate) fn heard(&mut self, link: LinkId, limit: u64) -> u64 {
+    /// A neighbor says so. Returns how much may be sent to it from now on, if that is more than before.
+    pub(crate) fn heard(&mut self, link: LinkId, limit: u64) -> Option<u64> {
         let limit = limit.clamp(EAGER, EAGER_OF_ROOT);
-        self.there.insert(link, limit);
-        limit
+        let is_more = self.there.get(link).is_none_or(|before| *before < limit);
+        is_more.then(|| {
+            self.there.insert(link, limit);
+            limit
+        })
     }
 
     /// How much each neighbor may send to this process in a call.
@@ -82,7 +86,7 @@ mod tests {
     fn few_links_may_send_more_each_and_hear_of_it_once() {
         let (one, many) = (operation(Senders::Root), operation(Senders::All));
         for (links, said, here) in
-            [(3, Some(EAGER_OF_ROOT), EAGER_OF_ROOT), (64, Some(32 << 10), 32 << 10), (1_000, None, EAGER)]
+            [(3, Some(EAGER_OF_ROOT), EAGER_OF_ROOT), (64, Some(16 << 10), 16 << 10), (1_000, None, EAGER)]
         {
             let mut limits = EagerLimits::default();
             let links = || (0..links).map(LinkId);
@@ -97,8 +101,11 @@ mod tests {
     fn what_a_neighbor_says_is_limited() {
         let (many, mut limits) = (operation(Senders::All), EagerLimits::default());
         assert_eq!(limits.there(&many, LinkId(1)), EAGER);
-        for (said, limit) in [(20 << 10, 20 << 10), (u64::MAX, EAGER_OF_ROOT), (0, EAGER)] {
-            assert_eq!(limits.heard(LinkId(1), said), limit);
+        let most = EAGER_OF_ROOT;
+        for (said, news, limit) in
+            [(0, Some(EAGER), EAGER), (u64::MAX, Some(most), most), (9_000, None, most)]
+        {
+            assert_eq!(limits.heard(LinkId(1), said), news);
             assert_eq!(limits.there(&many, LinkId(1)), limit);
             assert_eq!(limits.there(&many, LinkId(2)), EAGER);
         }

@@ -26,12 +26,13 @@ use slab::Slab;
 
 use self::channel::{CHUNK, Incoming, Left, MIN_GRANT, Origin, Outgoing, cost};
 use super::link_map::LinkMap;
+use super::traffic::Amounts;
 use crate::contract::Frame;
 use crate::message::builder::FrameBuilder;
 use crate::message::{CollectiveHeader, Message};
 use crate::piece::Piece;
 
-/// How many bytes may be sent before anything is granted.
+/// How many bytes may be sent before anything is granted, at least.
 pub(crate) const EAGER: u64 = 8 << 10;
 /// The same in a call with one sender, whose data arrive over one link.
 pub(crate) const EAGER_OF_ROOT: u64 = 72 << 10;
@@ -76,18 +77,20 @@ impl FlowControl {
         Self { batches, eager, ..Self::default() }
     }
 
-    /// Opens the channels of a link for these amounts of data; so many bytes may be sent eagerly.
-    pub(crate) fn open(&mut self, link: LinkId, outgoing: u64, incoming: u64, eager: u64) {
-        if outgoing > 0 {
-            let channel =
-                Outgoing { queue: VecDeque::new(), cost: 0, remaining: outgoing, sent: 0, allowed: eager };
-            self.out.insert(link, channel);
+    /// Opens the channels of links for these amounts of data. So many bytes may be sent eagerly.
+    pub(crate) fn open(&mut self, links: impl Iterator<Item = (LinkId, Amounts, u64)>) {
+        let (mut out, mut into) = (Vec::new(), Vec::new());
+        for (link, amounts, eager) in links {
+            if amounts.out > 0 {
+                let (queue, remaining) = (VecDeque::new(), amounts.out);
+                out.push((link, Outgoing { queue, cost: 0, remaining, sent: 0, allowed: eager }));
+            }
+            if amounts.into > 0 {
+                let (remaining, all, granted) = (amounts.into, amounts.into, self.eager);
+                into.push((link, Incoming { remaining, all, granted, ..Incoming::default() }));
+            }
         }
-        if incoming > 0 {
-            let channel =
-                Incoming { remaining: incoming, all: incoming, granted: self.eager, ..Incoming::default() };
-            self.into.insert(link, channel);
-        }
+        (self.out, self.into) = (out.into(), into.into());
     }
 
     /// Queues a piece for these links. `weight` is what its item counts for.
@@ -154,13 +157,18 @@ impl FlowControl {
         }
     }
 
-    /// Credit has arrived: the total that may be sent over this link, or [`UNWANTED`].
-    pub(crate) fn allow(&mut self, link: LinkId, limit: u64) {
+    /// Credit has arrived: the total that may be sent over this link, or [`UNWANTED`]. False if that
+    /// changes nothing.
+    pub(crate) fn allow(&mut self, link: LinkId, limit: u64) -> bool {
         if limit == UNWANTED {
             self.drop_outgoing(link);
-        } else if let Some(channel) = self.out.get_mut(link) {
-            channel.allowed = channel.allowed.max(limit);
+            return true;
         }
+        let channel = self.out.get_mut(link).filter(|channel| channel.allowed < limit);
+        channel.is_some_and(|channel| {
+            channel.allowed = limit;
+            true
+        })
     }
 
     /// The grants that are due: links, and the total that each sender may send.
@@ -197,11 +205,6 @@ impl FlowControl {
     /// Shared memory of this length has arrived.
     pub(crate) const fn received_region(&mut self, length: u64) {
         self.arrived += length;
-    }
-
-    /// No pieces are sent over this link.
-    pub(crate) fn remove_outgoing(&mut self, link: LinkId) {
-        self.out.remove(link);
     }
 
     /// Drops everything queued for a closed link. Returns how much was still to arrive over it.

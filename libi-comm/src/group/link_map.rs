@@ -1,5 +1,5 @@
-//! A map of the links of a process, which are few: a sorted list in one block of memory. A
-//! collective call begins with one or two, and a small call ends soon after.
+//! A map of the links of a process, which are few in most processes: a sorted list in one block of
+//! memory. A collective call begins with one or two, and a small call ends soon after.
 
 use libi_core::ids::LinkId;
 
@@ -79,11 +79,16 @@ impl<T> LinkMap<T> {
     }
 }
 
+impl<T> From<Vec<(LinkId, T)>> for LinkMap<T> {
+    fn from(mut entries: Vec<(LinkId, T)>) -> Self {
+        entries.sort_unstable_by_key(|(link, _)| *link);
+        Self(entries)
+    }
+}
+
 impl<T> FromIterator<(LinkId, T)> for LinkMap<T> {
     fn from_iter<I: IntoIterator<Item = (LinkId, T)>>(entries: I) -> Self {
-        let mut map = Self(entries.into_iter().collect());
-        map.0.sort_by_key(|(link, _)| *link);
-        map
+        Vec::from_iter(entries).into()
     }
 }
 

@@ -112,6 +112,9 @@ impl ReceivedItems {
 
     /// Takes a complete item, or a value that represents `weight` members.
     pub(crate) fn take(&mut self, from: u32, weight: u64, bytes: Bytes) -> Result<(), CommError> {
+        if weight == 0 {
+            return Err(CommError::Protocol("a value of no member"));
+        }
         let remaining =
             self.remaining.checked_sub(weight).ok_or(CommError::Protocol("more items than members"))?;
         self.remaining = remaining;
@@ -166,5 +169,6 @@ mod tests {
         received.push(piece(1, 1, 0, b"z")).unwrap();
         assert!(received.push(piece(1, 1, 0, b"z")).is_err(), "twice");
         assert!(received.push(piece(3, 1, 0, b"z")).is_err(), "one too many");
+        assert!(received.take(4, 0, Bytes::new()).is_err(), "of no member");
     }
 }

@@ -63,11 +63,11 @@ impl CallState {
         let Some(sealed) = &self.sealed else { return };
         let header = CollectiveHeader { nth, by: self.by, flags: HeaderFlags::default() };
         let frame = Message::Region(header).frame(None);
-        self.region_receivers.retain(|link| {
-            let goes = progress.may_send(nth, *link);
+        self.region_receivers.retain(|link, ()| {
+            let goes = progress.may_send(nth, link);
             if goes {
-                progress.sent(nth, *link, sealed.bytes.len() as u64);
-                out.push(Effect::SendRegion(*link, frame.clone(), sealed.clone()));
+                progress.sent(nth, link, sealed.bytes.len() as u64);
+                out.push(Effect::SendRegion(link, frame.clone(), sealed.clone()));
             }
             !goes
         });

@@ -87,6 +87,7 @@ use core::time::Duration;
 
 use self::capacity::InFlight;
 pub use self::further::FurtherShare;
+use self::further::UNPROVEN;
 pub use self::launch::{Attempt, Launch, Next, QueueError, Retry, Share};
 use self::turns::TurnEstimator;
 use super::estimate::Estimate;
@@ -144,9 +145,9 @@ impl UpChild {
         Self { open: share.hosts.len(), share }
     }
 
-    /// Whether it has hosts to launch, and none of them is up.
+    /// Whether it has many hosts to launch, and none of them is up.
     fn is_unproven(&self) -> bool {
-        self.open > 0 && self.open == self.share.hosts.len()
+        self.open >= UNPROVEN && self.open == self.share.hosts.len()
     }
 }
 

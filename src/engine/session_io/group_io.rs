@@ -10,6 +10,9 @@ use crate::engine::Turn;
 use crate::engine::link_io::LinkIo;
 use crate::engine::memory::borrow;
 
+/// A list for effects is used again if it has room for no more than this.
+const KEPT_EFFECTS: usize = 64;
+
 impl SessionIo {
     /// The session is up.
     pub(super) fn session_up(&mut self, tree: Topology, turn: &mut Turn<'_>) {
@@ -98,7 +101,6 @@ impl SessionIo {
         // At the end of a session every link is cut, and to tell each loss to all who are left would
         // take a message for each pair of them.
         let is_silent = matches!(event, Event::Cut(_)) && self.node.is_ending();
-        // The list is used again, unless an effect leads to another event.
         let mut effects = std::mem::take(&mut self.group_effects);
         self.group.on(event, turn.now, &mut effects);
         for effect in effects.drain(..) {
@@ -126,6 +128,8 @@ impl SessionIo {
                 Effect::WakeAt(at) => self.wake_group_at = Some(at),
             }
         }
-        self.group_effects = effects;
+        if effects.capacity() <= KEPT_EFFECTS {
+            self.group_effects = effects;
+        }
     }
 }

@@ -7,6 +7,7 @@ use libi_core::ids::{LinkId, Rank};
 use super::CallState;
 use crate::error::CommError;
 use crate::group::GroupView;
+use crate::group::link_map::LinkMap;
 use crate::group::operation::{Operation, Receivers, Senders};
 use crate::group::received::RegionAssembly;
 use crate::memory::{REGION_MIN, SharedMemory};
@@ -29,14 +30,14 @@ impl CallState {
             return;
         }
         let locals = view.topology.branches.iter().filter(|branch| branch.local);
-        let to: Vec<_> =
-            locals.map(|branch| branch.link).filter(|link| self.flow.out.contains(*link)).collect();
+        let links = locals.map(|branch| branch.link).filter(|link| self.flow.out.contains(*link));
+        let to: LinkMap<()> = links.map(|link| (link, ())).collect();
         let Ok(length) = usize::try_from(item.total) else { return };
         if to.is_empty() {
             return;
         }
         if let Some(region) = memory.as_mut().and_then(|memory| memory.region(length)) {
-            to.iter().for_each(|link| self.flow.remove_outgoing(*link));
+            self.flow.out.retain(|link, _| !to.contains(link));
             self.region = Some(RegionAssembly::new(region, item));
             self.region_receivers = to;
         }

@@ -16,9 +16,11 @@ impl Collective {
 
     /// A neighbor allows more bytes in each call before it grants any.
     pub(crate) fn on_eager(&mut self, link: LinkId, limit: u64, ctx: &mut CallContext<'_>) {
-        let limit = self.eager.heard(link, limit);
-        for nth in self.open.keys().copied().collect::<Vec<_>>() {
-            self.on_grant(link, nth, limit, ctx);
+        let Some(limit) = self.eager.heard(link, limit) else { return };
+        let open = self.open.iter_mut();
+        let raised = open.filter_map(|(nth, state)| state.flow.allow(link, limit).then_some(*nth));
+        for nth in raised.collect::<Vec<_>>() {
+            self.advance(nth, ctx);
         }
     }
 

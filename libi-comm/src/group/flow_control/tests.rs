@@ -45,8 +45,10 @@ fn fill_windows(flow: &mut FlowControl, items: usize) -> Vec<u64> {
 
 fn batching(items: usize) -> FlowControl {
     let mut flow = FlowControl::new(true, EAGER);
-    flow.open(LinkId::PARENT, (CHILDREN.len() * items) as u64, 0, EAGER);
-    CHILDREN.into_iter().for_each(|link| flow.open(link, 0, items as u64, EAGER));
+    let up = Amounts { out: (CHILDREN.len() * items) as u64, into: 0 };
+    let from_child = Amounts { out: 0, into: items as u64 };
+    let children = CHILDREN.into_iter().map(|link| (link, from_child, EAGER));
+    flow.open(children.chain([(LinkId::PARENT, up, EAGER)]));
     flow
 }
 
@@ -142,7 +144,8 @@ fn batched_data_are_sent_when_a_sender_is_stalled() {
     // Two items are queued for each of the other children; no queue is full, and one child is
     // stalled.
     let mut flow = FlowControl::new(true, EAGER);
-    CHILDREN.into_iter().for_each(|link| flow.open(link, 1_000, 1_000, EAGER));
+    let both = Amounts { out: 1_000, into: 1_000 };
+    flow.open(CHILDREN.into_iter().map(|link| (link, both, EAGER)));
     let (from, others) = (CHILDREN[0], &CHILDREN[1..]);
     for at in 0..EAGER / cost(&item(0)) {
         flow.received(from, &item(0));

@@ -9,8 +9,8 @@ use crate::contract::{Address, CallId, Outcome};
 use crate::error::CommError;
 use crate::message::p2p::{P2pMessage, RejectReason};
 
-/// Longer messages are always offered.
-pub(super) const EAGER_MAX: usize = 64 << 10;
+/// Longer messages are always offered: 64 KiB, and what a program puts around them, are not.
+pub(super) const EAGER_MAX: usize = 72 << 10;
 
 /// How many bytes of eager messages may be unconsumed at a receiver.
 pub(super) const EAGER_LIMIT: u64 = 256 << 10;

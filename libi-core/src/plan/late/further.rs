@@ -17,7 +17,7 @@ use crate::ids::HostIndex;
 use crate::time::Instant;
 
 /// With how many hosts, none of which is up, a child gets no further share.
-const UNPROVEN: usize = 32;
+pub(super) const UNPROVEN: usize = 32;
 
 /// A further share of a child.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Queue {
             return Vec::new();
         }
         let open = |host| match self.states.get(&host) {
-            Some(HostState::Up(child)) if child.is_unproven() && child.open >= UNPROVEN => None,
+            Some(HostState::Up(child)) if child.is_unproven() => None,
             Some(HostState::Up(child)) => Some((child.open, host)),
             _ => None,
         };

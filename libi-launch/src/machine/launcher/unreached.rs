@@ -10,7 +10,7 @@
 //! | unreached | a child is up that takes hosts | in the share of that child |
 //! | | nothing waits or is in flight here, so no such child will come | given up, with its failure |
 //! | | launching stops | given up, with its failure |
-//! | in a share | handed back, after a try if it was not unreached before | waits; the next failure here is for good |
+//! | in a share | handed back, and was unreached before, or was tried there | waits; the next failure here is for good |
 //! | | lost with that child, or replaced by a spare | waits; the next failure here makes it unreached again |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ use crate::machine::message::ChildMessage;
 pub(super) struct UnreachedHosts {
     /// Those that no other launcher has tried, with their failures.
     waiting: BTreeMap<HostIndex, (Launch, Failure)>,
-    /// Those that were given to a child for that, or that a child has tried before.
+    /// Those that were given to a child for that, or that one has tried before.
     passed: BTreeSet<HostIndex>,
 }
 
