@@ -82,15 +82,7 @@ fn main() {
 /// several times.
 fn attempt(words: &[String]) {
     let number = |nth: usize| words[nth].parse().unwrap();
-    let (via, engine) = match words[2].split_once(",apart") {
-        Some((via, _)) => (via, Engine::Apart),
-        None => (words[2].as_str(), Engine::InProgram),
-    };
-    let via = match via {
-        "authenticated" => Path::Direct(LinkSecurity::Authenticated),
-        "encrypted" => Path::Direct(LinkSecurity::Encrypted),
-        _ => Path::Local,
-    };
+    let (via, engine) = Path::named(&words[2]);
     let session = Bench::launch_with(number(0), number(1), &via, engine);
     let mut times = session.run(&words[3..].join(" "));
     heading("least");

@@ -20,6 +20,24 @@ pub(crate) enum Path {
     Direct(LinkSecurity),
 }
 
+impl Path {
+    /// `local`, `authenticated` or `encrypted`, with `,apart` behind it for an engine of its own on
+    /// each host.
+    pub(crate) fn named(words: &str) -> (Self, Engine) {
+        let (via, engine) = match words.strip_suffix(",apart") {
+            Some(via) => (via, Engine::Apart),
+            None => (words, Engine::InProgram),
+        };
+        let path = match via {
+            "local" => Self::Local,
+            "authenticated" => Self::Direct(LinkSecurity::Authenticated),
+            "encrypted" => Self::Direct(LinkSecurity::Encrypted),
+            other => panic!("no way {other}"),
+        };
+        (path, engine)
+    }
+}
+
 /// See the [module](self).
 pub(crate) struct Bench {
     session: Session,

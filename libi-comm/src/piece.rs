@@ -51,6 +51,11 @@ impl Piece {
         Self { item: Item { from, to, total: bytes.len() as u64 }, offset: 0, bytes }
     }
 
+    /// Whether this is the only piece of its item.
+    pub(crate) fn is_only(&self) -> bool {
+        self.offset == 0 && self.is_last()
+    }
+
     /// Whether this is the last piece of its item.
     #[must_use]
     pub fn is_last(&self) -> bool {

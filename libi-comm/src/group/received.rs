@@ -57,7 +57,7 @@ impl ItemAssembly {
     /// Appends the next piece. Returns the item if it is complete. An item in one piece is not
     /// copied.
     pub(crate) fn push(open: &mut Option<Self>, piece: Piece) -> Result<Option<(Item, Bytes)>, CommError> {
-        if piece.offset == 0 && piece.is_last() && open.is_none() {
+        if piece.is_only() && open.is_none() {
             return Ok(Some((piece.item, piece.bytes)));
         }
         let assembly = match open {
@@ -99,7 +99,7 @@ impl ReceivedItems {
     /// Takes a piece for this process.
     pub(crate) fn push(&mut self, piece: Piece) -> Result<(), CommError> {
         let from = piece.item.from;
-        if self.open.is_empty() && piece.offset == 0 && piece.is_last() {
+        if self.open.is_empty() && piece.is_only() {
             return self.take(from, 1, piece.bytes);
         }
         let open = self.open.entry(from).or_default();

@@ -87,7 +87,6 @@ use core::time::Duration;
 
 use self::capacity::InFlight;
 pub use self::further::FurtherShare;
-use self::further::UNPROVEN;
 pub use self::launch::{Attempt, Launch, Next, QueueError, Retry, Share};
 use self::turns::TurnEstimator;
 use super::estimate::Estimate;
@@ -143,11 +142,6 @@ struct UpChild {
 impl UpChild {
     fn new(share: Share) -> Self {
         Self { open: share.hosts.len(), share }
-    }
-
-    /// Whether it has many hosts to launch, and none of them is up.
-    fn is_unproven(&self) -> bool {
-        self.open >= UNPROVEN && self.open == self.share.hosts.len()
     }
 }
 

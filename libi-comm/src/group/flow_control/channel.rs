@@ -74,8 +74,7 @@ impl Outgoing {
         self.queue.push_back(QueuedPiece { piece, origin });
     }
 
-    /// Takes the next piece, or as much of it as may be sent with this credit. The cost that goes with
-    /// it is what leaves the queue.
+    /// Takes the next piece, or as much of it as may be sent with this credit.
     pub(super) fn pop(&mut self, credit: &mut u64) -> Option<(Piece, Origin, Left)> {
         let first = self.queue.front_mut().filter(|first| is_worthwhile(*credit, cost(&first.piece)))?;
         let (piece, origin, left) = if cost(&first.piece) <= *credit {

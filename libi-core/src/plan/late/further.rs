@@ -12,12 +12,12 @@
 
 use alloc::vec::Vec;
 
-use super::{HostState, Launch, Queue, Share};
+use super::{HostState, Launch, Queue, Share, UpChild};
 use crate::ids::HostIndex;
 use crate::time::Instant;
 
 /// With how many hosts, none of which is up, a child gets no further share.
-pub(super) const UNPROVEN: usize = 32;
+const UNPROVEN: usize = 32;
 
 /// A further share of a child.
 #[derive(Debug)]
@@ -28,6 +28,13 @@ pub struct FurtherShare {
     pub share: Share,
     /// The launches that were in flight here. They have to be ended; their hosts are in the share.
     pub withdrawn: Vec<Launch>,
+}
+
+impl UpChild {
+    /// Whether it has many hosts to launch, and none of them is up.
+    fn is_unproven(&self) -> bool {
+        self.open >= UNPROVEN && self.open == self.share.hosts.len()
+    }
 }
 
 impl Queue {
