@@ -45,10 +45,10 @@
 //! return them for the next child. Therefore a host that failed at a leader without confirmed
 //! health is tried next by a parent, whose health is confirmed.
 //!
-//! A front end that cannot reach such a host does not leave it to a further child: with a child that
-//! cannot and a front end in turn, each round takes a timeout, and the verdict comes after the
-//! deadline. Consequence: if the first child was at fault itself, a child that could launch the host
-//! is not asked.
+//! A front end that cannot reach such a host does not leave it to a further child: each round of a
+//! child and the front end takes timeouts beyond those of the attempts that a host has, and delays the
+//! verdict. Consequence: if the first child was at fault itself, a child that could launch the host is
+//! not asked.
 //!
 //! Loss of the first host's leader while the front end launches instead of it: only hosts that have joined below
 //! that leader are lost with it. The front end relaunches them itself, and gives nothing to the
