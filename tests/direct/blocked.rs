@@ -6,13 +6,9 @@ use libi_core::plan;
 
 use libi_testkit::testbed::{Testbed, follow, is_root, launch, members, soon};
 
-/// All hosts but the first, which the front end launches.
-const CUT_OFF: [&str; 4] = [
-    "/bin/sh",
-    "-c",
-    "if [ \"$LIBI_TEST_SHELL_HOST\" ]; then exec unshare -n \"$@\"; else exec \"$@\"; fi",
-    "sh",
-];
+/// All hosts but the first, whichever node launches them.
+const CUT_OFF: [&str; 4] =
+    ["/bin/sh", "-c", "for word; do [ \"$word\" != n0 ] || exec \"$@\"; done; exec unshare -n \"$@\"", "sh"];
 
 #[test]
 fn a_host_that_must_connect_directly_and_cannot_is_unreachable() {

@@ -1,9 +1,10 @@
-//! Hosts whose servers do not accept all clients: which host launches which.
+//! Hosts whose servers do not accept all clients: which host launches which, where leaders launch
+//! ([`LinkPolicy::Channel`]) and where the front end does beside them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use libi::{Exit, FrontEnd, LaunchReport, Policy};
+use libi::{Exit, FrontEnd, LaunchReport, LinkPolicy, Policy};
 
 use crate::options;
 use libi_testkit::labs::Marked;
@@ -14,11 +15,11 @@ use libi_testkit::local::{Heard, launch_with};
 const FRONT_ALONE: &str = "AllowUsers libi-net@10.77.0.1";
 
 /// Launches two members on each of so many hosts, which all have to end well.
-fn play(network: &Network, hosts: u32) -> Arc<LaunchReport> {
+fn play(network: &Network, hosts: u32, links: LinkPolicy) -> Arc<LaunchReport> {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let words = ["join", "talk:barrier", "finish:60000"];
     let members = mark.program(&network.member(), &format!("h[1-{hosts}]:2"), &words);
-    let session = launch_with(&front, &[members], &options(network.backend()));
+    let session = launch_with(&front, &[members], &options(network.backend()).links(links));
     let heard = Heard::all(&front);
     let report = session.report().unwrap();
     println!("{report}");
@@ -30,10 +31,14 @@ fn play(network: &Network, hosts: u32) -> Arc<LaunchReport> {
 #[test]
 fn where_hosts_do_not_let_each_other_in_all_are_launched_from_the_front_end_and_the_report_says_so_once() {
     let Some(network) = Network::with(16, |_| vec![FRONT_ALONE]) else { return };
-    let report = play(&network, 16);
+    let report = play(&network, 16, LinkPolicy::Channel);
     let flat = report.flat().expect("it was noticed");
     assert!(flat.host == "h1" && flat.failure.tail.contains("Permission denied (publickey)"), "{flat:?}");
     assert_eq!(report.to_string().matches("hosts cannot launch each other (h1: ").count(), 1, "{report}");
+    assert!(report.hosts().iter().all(|host| host.launcher.is_none()), "{report}");
+    // Where links may be direct, the front end has launched them before one has tried.
+    let report = play(&network, 16, LinkPolicy::Auto);
+    assert!(report.flat().is_none(), "{report}");
     assert!(report.hosts().iter().all(|host| host.launcher.is_none()), "{report}");
 }
 
@@ -43,7 +48,7 @@ fn hosts_that_no_server_accepts_leave_launching_to_the_others() {
     const STRANGERS: &str =
         "DenyUsers libi-net@10.77.1.3 libi-net@10.77.1.6 libi-net@10.77.1.9 libi-net@10.77.1.12";
     let Some(network) = Network::with(14, |_| vec![STRANGERS]) else { return };
-    let report = play(&network, 14);
+    let report = play(&network, 14, LinkPolicy::Channel);
     assert!(report.flat().is_none(), "{report}");
     let launchers: Vec<_> = report.hosts().iter().filter_map(|host| host.launcher).collect();
     assert!(!launchers.is_empty() && launchers.iter().all(|host| (host.0 + 1) % 3 != 0), "{launchers:?}");
@@ -58,6 +63,7 @@ fn hosts_that_accept_only_the_front_end_are_named_among_others() {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&network.member(), "h[1-12]", &["join", "finish:60000"]);
     let options = options(network.backend()).policy(Policy::AtLeast(1)).settle(Some(Duration::MAX));
+    let options = options.links(LinkPolicy::Channel);
     let session = launch_with(&front, &[members], &options);
     let heard = Heard::all(&front);
     let report = session.report().unwrap();

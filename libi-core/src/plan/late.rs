@@ -312,7 +312,10 @@ impl Queue {
             Some(&HostState::InFlight { since, attempt }) if attempt == launch.attempt => {
                 self.states.remove(&launch.host);
                 self.in_flight.remove(since, launch.host);
-                self.passed = self.passed.max(Some(since));
+                // A launch of another node has no turn here.
+                if self.turns.has(since, launch.host) {
+                    self.passed = self.passed.max(Some(since));
+                }
                 Ok(since)
             }
             _ => Err(QueueError::NotInFlight(launch)),

@@ -52,6 +52,10 @@ pub(super) enum Arrival {
     Awaited,
     /// It has arrived at the rendezvous.
     Arrived,
+    /// The process was started by the front end, and connects to this node.
+    Moving,
+    /// It has.
+    Moved,
 }
 
 /// The state of a child.
@@ -227,6 +231,11 @@ impl Child {
         self.role.launch().map(|launch| launch.host)
     }
 
+    /// Whether it leads its host without being a member.
+    pub(super) fn is_agent(&self) -> bool {
+        self.is_agent
+    }
+
     /// The rank of the process itself; an agent has none.
     pub(super) fn rank(&self) -> Option<Rank> {
         self.first_rank().filter(|_| !self.is_agent)
@@ -247,7 +256,22 @@ impl Child {
 
     /// Whether it is one of many that a bulk start brings up: this node has no process for it.
     pub(super) fn is_of_bulk_start(&self) -> bool {
-        self.arrival != Arrival::Inherited
+        matches!(self.arrival, Arrival::Awaited | Arrival::Arrived)
+    }
+
+    /// Whether the front end has started it: this node has no process for it.
+    pub(super) fn is_moved_here(&self) -> bool {
+        matches!(self.arrival, Arrival::Moving | Arrival::Moved)
+    }
+
+    /// Whether the front end has started it, and it has not connected yet.
+    pub(super) fn is_moving(&self) -> bool {
+        self.arrival == Arrival::Moving
+    }
+
+    /// Whether this node has a process that leads to it.
+    pub(super) fn has_process(&self) -> bool {
+        self.arrival == Arrival::Inherited
     }
 
     /// Another start is to bring it up, or its start begins only now.
@@ -265,6 +289,15 @@ impl Child {
         let awaited = self.is_awaited() && !self.is_ending();
         if awaited {
             (self.arrival, self.last_heard) = (Arrival::Arrived, now);
+        }
+        awaited
+    }
+
+    /// A process that the front end has started has connected; returns whether it was awaited.
+    pub(super) fn moves_here(&mut self, now: Instant) -> bool {
+        let awaited = self.arrival == Arrival::Moving && self.open && !self.is_ending();
+        if awaited {
+            (self.arrival, self.last_heard) = (Arrival::Moved, now);
         }
         awaited
     }

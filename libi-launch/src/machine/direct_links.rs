@@ -13,6 +13,9 @@
 //! |---|---|---|
 //! | `Stays` | the config has addresses | `Connecting` |
 //! | `Stays` | the config has none | `Stays`; sends `NotDirect` if the link has to be direct |
+//! | `Stays` | the parent is to be another node | `Moving` |
+//! | `Moving` | `DirectConnected(true)` | `Moved`; sends `Goodbye` |
+//! | `Moving` | `DirectConnected(false)` | `Stays`; sends `NotDirect` |
 //! | `Connecting` | `DirectConnected(true)` | `Reached` |
 //! | `Connecting`, `Reached` | `DirectConnected(false)` | `Stays`; sends `NotDirect` |
 //! | `Reached` | `Goodbye` of the parent | `Moved`; sends `Goodbye` |
@@ -103,6 +106,8 @@ enum LinkMove {
     Connecting,
     /// The member is connected; the parent has not confirmed.
     Reached,
+    /// The member is connecting to another node, which becomes its parent.
+    Moving,
     /// The link has moved.
     Moved,
 }
@@ -236,6 +241,9 @@ impl DirectLinks {
     pub(super) fn dial(&mut self, addresses: &[SocketAddr], policy: LinkPolicy, terms: &Terms) -> Dial {
         let Some(CarriedSecret(secret)) = &self.secret else { return Dial::Stay };
         self.requested = true;
+        if self.own_link == LinkMove::Moved {
+            return Dial::Stay;
+        }
         if !addresses.is_empty() {
             self.own_link = LinkMove::Connecting;
             Dial::Connect(LinkKey::derive(secret, terms))
@@ -244,6 +252,25 @@ impl DirectLinks {
         } else {
             Dial::Stay
         }
+    }
+
+    /// The parent is to be another node, at these addresses.
+    pub(super) fn dial_new_parent(&mut self, addresses: &[SocketAddr], terms: &Terms) -> Dial {
+        let Some(CarriedSecret(secret)) = &self.secret else { return Dial::NotDirect };
+        if addresses.is_empty() || self.own_link != LinkMove::Stays {
+            return Dial::NotDirect;
+        }
+        self.own_link = LinkMove::Moving;
+        Dial::Connect(LinkKey::derive(secret, terms))
+    }
+
+    /// The member is connected; returns whether that is to its new parent, to which its link has moved.
+    pub(super) fn new_parent_reached(&mut self) -> bool {
+        let moves = self.own_link == LinkMove::Moving;
+        if moves {
+            self.own_link = LinkMove::Moved;
+        }
+        moves
     }
 
     /// The result of connecting to the parent; `reached` is false also if the connection ends
@@ -255,11 +282,11 @@ impl DirectLinks {
                 self.own_link = LinkMove::Reached;
                 false
             }
-            (LinkMove::Connecting | LinkMove::Reached, false) => {
+            (LinkMove::Connecting | LinkMove::Reached | LinkMove::Moving, false) => {
                 self.own_link = LinkMove::Stays;
                 true
             }
-            (LinkMove::Stays | LinkMove::Reached | LinkMove::Moved, _) => false,
+            (LinkMove::Stays | LinkMove::Reached | LinkMove::Moving | LinkMove::Moved, _) => false,
         }
     }
 
@@ -276,123 +303,4 @@ impl DirectLinks {
 }
 
 #[cfg(test)]
-mod tests {
-    use libi_core::ids::{HostIndex, SessionId};
-    use libi_core::secure::{Entropy, LinkSecurity, Parent};
-    use libi_core::wire::PROTOCOL;
-
-    use super::*;
-
-    const POLICIES: [LinkPolicy; 3] = [LinkPolicy::Auto, LinkPolicy::Direct, LinkPolicy::Channel];
-
-    fn terms() -> Terms {
-        Terms {
-            version: PROTOCOL.newest(),
-            session: SessionId(1),
-            host: HostIndex(1),
-            attempt: 0,
-            parent: Parent::FrontEnd,
-            mode: LinkSecurity::default(),
-        }
-    }
-
-    fn address() -> Vec<SocketAddr> {
-        vec![SocketAddr::from(([127, 0, 0, 1], 1))]
-    }
-
-    /// A node that knows the secret.
-    fn links() -> DirectLinks {
-        let mut links = DirectLinks::default();
-        links.set_secret(Some(CarriedSecret(Secret::new(Entropy::new(&mut [5; Entropy::LEN])))));
-        links
-    }
-
-    /// A member that was told to connect to its parent.
-    fn connecting() -> DirectLinks {
-        let mut links = links();
-        assert!(matches!(links.dial(&address(), LinkPolicy::Direct, &terms()), Dial::Connect(_)));
-        links
-    }
-
-    #[test]
-    fn a_link_moves_when_the_parent_says_goodbye_after_the_connection_is_open() {
-        let mut links = connecting();
-        assert_eq!(links.parent_moved(), None, "too early");
-        assert!(links.must_wait(LinkPolicy::Direct) && !links.must_wait(LinkPolicy::Auto));
-        assert!(!links.connected(true));
-        assert!(links.must_wait(LinkPolicy::Direct), "the parent has not confirmed");
-        assert_eq!(links.parent_moved(), Some(()));
-        assert!(!links.must_wait(LinkPolicy::Direct));
-        assert_eq!(links.parent_moved(), None, "it moves once");
-        assert!(!links.connected(false), "it does not move back");
-        assert!(!links.must_wait(LinkPolicy::Direct));
-    }
-
-    #[test]
-    fn a_link_that_cannot_move_stays_and_the_parent_is_told_once() {
-        for reached_before in [false, true] {
-            let mut links = connecting();
-            if reached_before {
-                links.connected(true);
-            }
-            assert!(links.connected(false));
-            assert!(!links.connected(false) && !links.connected(true));
-            assert_eq!(links.parent_moved(), None);
-            assert!(links.must_wait(LinkPolicy::Direct));
-        }
-    }
-
-    #[test]
-    fn a_member_whose_parent_does_not_listen_stays_or_reports_that_it_cannot_be_direct() {
-        let mut links = links();
-        assert!(matches!(links.dial(&[], LinkPolicy::Auto, &terms()), Dial::Stay));
-        assert!(matches!(links.dial(&[], LinkPolicy::Direct, &terms()), Dial::NotDirect));
-        assert!(links.must_wait(LinkPolicy::Direct), "it cannot join");
-        assert!(!links.connected(true), "it was never asked to connect");
-    }
-
-    #[test]
-    fn a_member_without_a_secret_stays_in_the_channel() {
-        let mut links = DirectLinks::default();
-        assert!(matches!(links.dial(&address(), LinkPolicy::Direct, &terms()), Dial::Stay));
-        assert!(!links.must_wait(LinkPolicy::Direct));
-    }
-
-    #[test]
-    fn a_node_asks_to_listen_once_and_only_with_a_secret() {
-        assert!(!DirectLinks::default().listen());
-        let mut links = links();
-        assert!(links.listen() && !links.listen());
-        assert!(links.rendezvous().is_none() && !links.cannot_listen(), "the addresses are not known yet");
-        links.set_addresses(address());
-        assert!(!links.listen() && !links.cannot_listen());
-        assert_eq!(links.rendezvous().map(|(_, at)| at.to_vec()), Some(address()));
-    }
-
-    #[test]
-    fn without_addresses_or_secret_no_link_can_arrive() {
-        let mut deaf = links();
-        deaf.set_addresses(Vec::new());
-        let mut over = links();
-        over.set_addresses(address());
-        over.forget_secret();
-        for links in [deaf, over, DirectLinks::default()] {
-            assert!(links.cannot_listen() && links.rendezvous().is_none());
-            assert!(POLICIES.iter().all(|policy| links.offer(*policy, &terms()).is_none()));
-        }
-    }
-
-    #[test]
-    fn after_a_failure_children_are_asked_to_connect_only_if_they_have_to() {
-        let mut links = links();
-        links.set_addresses(address());
-        let offers = |links: &DirectLinks| POLICIES.map(|policy| links.offer(policy, &terms()).is_some());
-        assert_eq!(offers(&links), [true, true, false]);
-        links.child_not_direct();
-        assert_eq!(offers(&links), [false, true, false]);
-        links.child_connected();
-        assert_eq!(offers(&links), [true, true, false]);
-        links.child_not_direct();
-        assert_eq!(offers(&links), [true, true, false], "one has succeeded before");
-    }
-}
+mod tests;

@@ -88,6 +88,7 @@ impl HostTable {
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)
             | ChildMessage::Dropped(..)
+            | ChildMessage::Adopted(..)
             | ChildMessage::HoldsOutput(_)
             | ChildMessage::CommandEnded(..)
             | ChildMessage::Staged(_)

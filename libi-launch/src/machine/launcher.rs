@@ -282,6 +282,25 @@ impl Launcher {
         let _ = self.queue.child_ready_with(launch, now, HostRuns::new());
     }
 
+    /// A host moves to the leader of the first host, as one of those that this leader was given. Returns
+    /// whether it does.
+    pub(super) fn moved(&mut self, launch: Launch, now: Instant) -> bool {
+        self.window.answered();
+        self.may_share = true;
+        self.queue.move_to(HostIndex(0), launch, now).is_ok()
+    }
+
+    /// The launch of the front end brings up this host as a child of this node. Returns whether it does:
+    /// the host may be here already.
+    pub(super) fn adopt(&mut self, spec: HostSpec, now: Instant) -> bool {
+        let launch = Launch { host: spec.host, attempt: spec.attempt };
+        let is_new = self.queue.expect(launch, now).is_ok();
+        if is_new {
+            self.specs.insert(spec.host, spec);
+        }
+        is_new
+    }
+
     /// A host that was redirected has come back; returns what it is launched as now.
     pub(super) fn came_back(&mut self, host: HostIndex) -> Option<HostSpec> {
         let spec = self.specs.get_mut(&host)?;

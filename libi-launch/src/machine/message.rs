@@ -48,15 +48,21 @@ pub enum ParentMessage {
     /// To a host that has asked for a source, or whose source is slow: where it gets the staged files
     /// from now on; from its parent if there are no addresses.
     Source(HostIndex, Attempt, Vec<SocketAddr>),
+    /// The answer to a hello of a host whose parent is to be another node, which listens at the
+    /// addresses of the config. That takes effect once the host has connected there.
+    Move(Box<SessionConfig>),
 }
 
-/// Messages from the front end to a relay.
+/// Messages from the front end to a relay, or to the leader to which hosts move.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RelayMessage {
     /// The receiver is a relay of this start from now on: it listens.
     Listen(StartId),
     /// The leader of this host will arrive.
     Expect(StartId, Box<HostSpec>),
+    /// The front end has launched this host, which will connect as a child of the receiver. Whether its
+    /// leader is no member.
+    Adopt(Box<HostSpec>, bool),
     /// The leader of this host does not arrive, and is not admitted any more.
     Release(HostIndex, Attempt),
     /// The starter has reported how the program on this host ended.
@@ -108,7 +114,7 @@ pub enum ChildMessage {
     /// To the front end: the master has read this many bytes of its standard input. Where that goes to
     /// all programs, to the parent: all have, of the sender and below it.
     InputTaken(u32),
-    /// Not forwarded: the sender cannot open a direct connection to its parent.
+    /// Not forwarded: the sender cannot open a direct connection to its parent, or to its new one.
     NotDirect,
     /// Whether the link between a host and its launcher is direct, or stays in the channel of the
     /// remote shell.
@@ -144,6 +150,8 @@ pub enum ChildMessage {
     SlowClient(HostIndex),
     /// The engine of a host runs in the program of its first member, although it should run apart.
     InProgram(HostIndex),
+    /// Not forwarded: the sender awaits this host, which the front end has launched.
+    Adopted(HostIndex, Attempt),
 }
 
 /// The role of a child, and the rules of its session.

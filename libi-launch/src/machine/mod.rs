@@ -5,7 +5,8 @@
 //! host. Every node except the front end's has a link to its parent, the node that started its
 //! process.
 //!
-//! - The front end starts the leader of the first host, whose first rank is the master.
+//! - The front end starts the leader of the first host, whose first rank is the master, and others
+//!   (see the head of `front_end/launchers.rs`). They may move below that leader (`moves.rs`).
 //! - Leaders start the leaders of other hosts. The [late-commit queue](libi_core::plan::late) of
 //!   each leader decides which, or a static tree if the user asks for one.
 //! - Leaders start all further members of their own host at once.
@@ -65,6 +66,7 @@
 //! | `child_table.rs`, `child.rs` | how far each child has come, and when that takes too long |
 //! | `start_table.rs` | which starts are in progress |
 //! | `relays.rs` | which leaders of a bulk start are redirected, and where to |
+//! | `moves.rs` | which leaders that the front end has started move, and what becomes of their processes |
 //! | `launcher.rs` | which host is launched next, whether from here, and what a child gets |
 //! | `parent_link.rs` | how far this member has come, and who it is |
 //! | `membership.rs` | which ranks are below which link |
@@ -118,7 +120,8 @@
 //! | `SourceConnected` | sources | files arrive from there |
 //! | `Listening` | direct links | bulk starts may begin; later children are offered a direct link |
 //! | | relays | a relay reports its addresses |
-//! | `DirectAccepted`, `DirectConnected` | direct links | the link moves, or stays |
+//! | `DirectAccepted`, `DirectConnected` | direct links | the link moves, or stays; or the parent is another node |
+//! | what comes of a process whose host has moved | moves | told to the leader of the first host |
 //! | `Woken`, after each event | child table, start table | expired deadlines: kill, then verdict |
 //! | | child table, parent link | heartbeats; silent peers are lost |
 //! | | launcher | hosts are launched, handed back or reported |
@@ -137,6 +140,8 @@
 //! | `Relay`: `Listen` | relays | listens for others of its start |
 //! | `Relay`: `Expect`, `Release` | child | a host is awaited, or ended |
 //! | `Relay`: what the starter tells | child | as the events of these names |
+//! | `Relay`: `Adopt` | moves | `Adopted`; a host that the front end has started is awaited |
+//! | `Move` | parent link, direct links | connects to the new parent; then as `SessionConfig` |
 //! | `Run`, `SignalCommand` | commands | passed on; at an agent that is chosen, carried out |
 //! | `Goodbye` | direct links | receives and sends directly |
 //! | `Source` | sources | passed on; the host it is for connects to its source |
@@ -153,8 +158,10 @@
 //! | `NoDependents` | child | a detached child is not awaited any more |
 //! | `NotDirect` | direct links | the link stays in the channel, or the child fails |
 //! | `CannotLaunch`, `HandBack` | launcher | the host is launched from here, or given up |
-//! | `Listening` | relays | leaders that wait are redirected there |
+//! | `Listening` | relays, moves | leaders that wait are redirected there, or move |
 //! | `Dropped` | relays, launcher | the host is launched again, or given up |
+//! | `Adopted` | moves | `Move` is sent to that host |
+//! | `NotDirect` of a host that moves | moves | that leader launches it again |
 //! | `CommandEnded` | commands | passed on; at the front end, the outcome of the process |
 //! | `Staged` | staging | more of the files is sent |
 //! | `WantsSource` | sources | passed on; the front end answers with `Source` |
@@ -212,6 +219,7 @@ mod input_flow;
 mod launcher;
 mod membership;
 mod message;
+mod moves;
 mod node;
 mod output_merge;
 mod output_piece;

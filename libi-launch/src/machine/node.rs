@@ -9,6 +9,7 @@ mod front_end;
 mod heartbeats;
 mod input;
 mod launching;
+mod moves;
 mod output;
 mod parent;
 mod programs;
@@ -44,6 +45,7 @@ use super::front_end::FrontEndState;
 use super::launcher::{Launcher, Terms};
 use super::membership::HostRoutes;
 use super::message::{ChildMessage, Program};
+use super::moves::Moves;
 use super::output_relay::OutputRelay;
 use super::parent_link::{Identity, ParentLink};
 use super::relays::Relays;
@@ -95,6 +97,8 @@ pub struct Node {
     routes: HostRoutes,
     starts: StartTable,
     relays: Relays,
+    /// Hosts that were launched by the front end and are below the leader of the first.
+    moves: Moves,
     next_heartbeat: Instant,
     reports: Vec<ChildMessage>,
     wake_requested: Option<Instant>,
@@ -108,8 +112,12 @@ impl Node {
         let estimate = Estimate::assumed(&plan.options.assumed_cost());
         let front = FrontEndState::new(plan);
         let launched_here = front.launchers().hosts_of_front_end(plan.hosts.len());
+        let hosts_move = front.launchers().hosts_move();
         let role = Role::FrontEnd(front);
         let mut node = Self::new(session, role, plan.options.clone(), entropy);
+        if hosts_move {
+            node.moves.switch_on();
+        }
         (node.size, node.programs) = (plan.size, plan.programs.clone());
         node.direct.set_secret(plan.secret.clone());
         node.fold_output();
@@ -164,6 +172,7 @@ impl Node {
             routes: HostRoutes::default(),
             starts: StartTable::new(),
             relays: Relays::default(),
+            moves: Moves::default(),
             next_heartbeat: Instant::FAR_FUTURE,
             reports: Vec::new(),
             wake_requested: None,
@@ -322,6 +331,17 @@ impl Machine for Node {
             Event::Violation(link, _) | Event::Closed(link) if self.sources.has(link) => {
                 self.file_link_closed(link, out);
             }
+            Event::Received(link, items) if self.moves.of(link).is_some() => {
+                self.on_moved_items(link, items, now, out);
+            }
+            Event::Violation(link, _) if self.moves.of(link).is_some() => {}
+            Event::Printed(link, stream, text) if self.moves.of(link).is_some() => {
+                self.moved_printed(link, stream, text, out);
+            }
+            Event::Closed(link) if self.moves.of(link).is_some() => _ = self.moves.closed(link),
+            Event::Exited(link, exit) if self.moves.of(link).is_some() => {
+                self.moved_exited(link, exit, now, out);
+            }
             Event::Received(LinkId::PARENT, items) => self.on_parent_items(items, now, out),
             Event::Received(link, items) => self.on_child_items(link, items, now, out),
             Event::Violation(LinkId::PARENT, _) => self.parent_lost(now, out),
@@ -344,8 +364,8 @@ impl Machine for Node {
             Event::Input(bytes) => self.user_input(&bytes, out),
             Event::InputTaken(bytes) => self.input_taken(bytes),
             Event::Listening(addresses) => self.listening(addresses),
-            Event::DirectAccepted(link) => self.direct_accepted(link, out),
-            Event::DirectConnected(reached) => self.direct_connected(reached),
+            Event::DirectAccepted(link) => self.direct_accepted(link, now, out),
+            Event::DirectConnected(reached) => self.direct_connected(reached, now, out),
         }
         self.after_event(now, out);
     }

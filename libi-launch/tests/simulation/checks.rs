@@ -160,7 +160,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     let Some((at, verdict)) = verdict else { return Ok(()) };
     let known: Vec<&HostState> = front.host_states().collect();
     repeated(scenario, world, front, &known)?;
-    hopeless(scenario, world, *at)?;
+    hopeless(scenario, world, front, *at)?;
     let failed = |known: &HostState| matches!(known, HostState::Failed(_));
     let abandoned = |known: &HostState| matches!(known, HostState::Failed(f) if f.cause.is_cut_short() && f.cause != Cause::SettleElapsed);
     let before = scenario.deadline.min(scenario.rules.failure_linger);

@@ -49,20 +49,30 @@ pub(crate) struct Connections {
     /// The other end of each end of a connection.
     peers: BTreeMap<End, End>,
     switched: BTreeSet<End>,
+    /// What was sent on connections of which the other end has not heard.
+    early: BTreeMap<End, Vec<Vec<u8>>>,
     follows: BTreeSet<End>,
     held: BTreeMap<End, Vec<Arrival>>,
     ended: BTreeSet<End>,
     latest: BTreeMap<End, Instant>,
     /// The processes that have tried to connect, and whether they succeeded.
     pub(crate) outcomes: BTreeMap<Id, bool>,
+    /// How many hosts have moved to a parent that has not started them.
+    pub(crate) moved_hosts: usize,
 }
 
 impl Connections {
     pub(crate) fn new(seed: u64) -> Self {
-        let (admitted, peers, switched, follows) = Default::default();
+        let (admitted, peers, switched, early, follows) = Default::default();
         let (held, ended, latest, outcomes) = Default::default();
         let rng = Rng::new(seed).fork(12);
-        Self { rng, admitted, peers, switched, follows, held, ended, latest, outcomes }
+        let moved_hosts = 0;
+        Self { rng, admitted, peers, switched, early, follows, held, ended, latest, outcomes, moved_hosts }
+    }
+
+    /// No connection is awaited at this end any more.
+    pub(crate) fn refuse(&mut self, end: End) {
+        self.admitted.retain(|(whose, _), of| (*whose, *of) != end);
     }
 
     /// How many links have moved in both directions.
@@ -96,13 +106,13 @@ impl Cluster {
                 agenda.tell(agenda.now(), from, Event::Listening(at).into());
             }
             Effect::AcceptDirect(link, key) => drop(self.direct.admitted.insert((from, key.id()), link)),
-            Effect::RejectDirect(link) => {
-                self.direct.admitted.retain(|(whose, _), of| (*whose, *of) != (from, link));
-            }
+            Effect::RejectDirect(link) => self.direct.refuse((from, link)),
             Effect::ConnectDirect(addresses, key) => self.dial(from, &addresses, &key, agenda),
             Effect::SendDirect(link) if self.direct.peers.contains_key(&(from, link)) => {
                 self.direct.switched.insert((from, link));
             }
+            // Its new parent has not heard of it yet.
+            Effect::SendDirect(link) => drop(self.direct.early.insert((from, link), Vec::new())),
             Effect::ReceiveDirect(link) => {
                 let end = (from, link);
                 self.direct.follows.insert(end);
@@ -148,19 +158,27 @@ impl Cluster {
         match turn {
             DirectEvent::DirectAccepted { parent, key, child } => {
                 let link = self.direct.admitted.remove(&(parent, key));
+                let link = link.filter(|_| self.is_running(parent));
+                if let Some(link) = link.filter(|link| self.moves_to((parent, *link), child)) {
+                    let end = (child, LinkId::PARENT);
+                    self.pair((parent, link), child);
+                    self.direct.switched.insert(end);
+                    for bytes in self.direct.early.remove(&end).unwrap_or_default() {
+                        self.send_directly(end, &bytes, agenda);
+                    }
+                    self.direct.moved_hosts += 1;
+                    return agenda.tell(agenda.now(), parent, Event::DirectAccepted(link).into());
+                }
                 let own = self.parent_of(child);
                 match link.filter(|link| own == Some((parent, *link)) && self.is_running(parent)) {
                     Some(link) => {
-                        self.direct.peers.insert((parent, link), (child, LinkId::PARENT));
-                        self.direct.peers.insert((child, LinkId::PARENT), (parent, link));
+                        self.pair((parent, link), child);
                         agenda.tell(agenda.now(), parent, Event::DirectAccepted(link).into());
                     }
-                    None => agenda.tell(agenda.now(), child, Event::DirectConnected(false).into()),
+                    None => self.is_forgotten(child, agenda),
                 }
             }
-            DirectEvent::Forgotten(child) => {
-                agenda.tell(agenda.now(), child, Event::DirectConnected(false).into());
-            }
+            DirectEvent::Forgotten(child) => self.is_forgotten(child, agenda),
             DirectEvent::Arrives(end, arrival) if self.direct.follows.contains(&end) => {
                 self.arrives_directly(end, arrival, agenda);
             }
@@ -173,6 +191,20 @@ impl Cluster {
                 }
             }
         }
+    }
+
+    fn pair(&mut self, parent: End, child: Id) {
+        self.direct.peers.insert(parent, (child, LinkId::PARENT));
+        self.direct.peers.insert((child, LinkId::PARENT), parent);
+    }
+
+    /// The connection of a child ends that its parent has not heard of.
+    fn is_forgotten(&mut self, child: Id, agenda: &mut Agenda<Self>) {
+        let end = (child, LinkId::PARENT);
+        if self.direct.follows.contains(&end) {
+            return self.closes(end, agenda);
+        }
+        agenda.tell(agenda.now(), child, Event::DirectConnected(false).into());
     }
 
     fn arrives_directly(&mut self, end: End, arrival: Arrival, agenda: &mut Agenda<Self>) {
@@ -191,6 +223,10 @@ impl Cluster {
 
     /// Sends on the connection, if this end has moved; returns whether it has.
     pub(crate) fn send_directly(&mut self, from: End, bytes: &[u8], agenda: &mut Agenda<Self>) -> bool {
+        if let Some(early) = self.direct.early.get_mut(&from) {
+            early.push(bytes.to_vec());
+            return true;
+        }
         let switched = self.direct.switched.contains(&from);
         if let Some(&to) = self.direct.peers.get(&from).filter(|_| switched) {
             self.travel(to, Arrival::Bytes(bytes.to_vec()), agenda);

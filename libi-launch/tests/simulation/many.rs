@@ -126,6 +126,40 @@ fn a_front_end_that_launches_from_the_first_moment_saves_the_login_of_the_first_
 }
 
 #[test]
+fn linked_hosts_that_the_front_end_has_launched_are_below_the_first_when_the_session_is_up() {
+    let rem = Duration::from_millis(172);
+    for hosts in [2, 16, 64, 1_000] {
+        let mut scenario = Scenario { agents: None, links: LinkPolicy::Auto, ..Scenario::of_agents(hosts) };
+        (scenario.seq, scenario.rem) = (Duration::from_millis(7), rem);
+        (scenario.latency, scenario.direct_latency) = (Duration::from_micros(50), Duration::from_micros(50));
+        let mut sim = begun(&scenario);
+        sim.run(Instant::ZERO + Duration::from_secs(10), 1_000 * u64::from(hosts));
+        let (up, front) = (up_at(&sim).since(Instant::ZERO), sim.agenda.machine(FRONT).unwrap());
+        assert_eq!(front.direct_links(), (1, 1), "{hosts} hosts: only the leader of the first is its child");
+        let moved = sim.world.direct.moved_hosts;
+        let by_front = front.timings().iter().filter(|timing| timing.launcher.is_none()).count();
+        assert!(moved > 0 && moved + 1 == by_front, "{hosts} hosts: {moved} have moved, of {by_front}");
+        scenario.links = LinkPolicy::Channel;
+        let leaders = up_after(&scenario, false);
+        println!("{hosts} hosts are up after {up:?}, {moved} have moved; after {leaders:?} by leaders");
+        assert!(up + rem / 3 < leaders, "{hosts} hosts: {up:?} and {leaders:?}");
+    }
+}
+
+#[test]
+fn linked_hosts_that_cannot_connect_to_the_first_stay_with_the_front_end() {
+    let mut scenario = Scenario { agents: None, links: LinkPolicy::Auto, ..Scenario::of_agents(40) };
+    scenario.unreachable = 1.0;
+    let mut sim = begun(&scenario);
+    assert_ne!(sim.run(Instant::ZERO + Duration::from_secs(30), 1_000_000), StopReason::StepLimit);
+    let front = sim.agenda.machine(FRONT).unwrap();
+    let children = front.direct_links().1;
+    println!("up at {}, with {children} children", up_at(&sim));
+    assert_eq!((front.progress(), sim.world.direct.moved_hosts), ((40, 0, 0), 0));
+    assert!(children > 2, "{children} children");
+}
+
+#[test]
 fn hosts_that_only_the_first_host_reaches_are_launched_from_there() {
     for fate in [Fate::Denied, Fate::Refused, Fate::Hangs] {
         let mut scenario = Scenario::of_agents(40);

@@ -51,6 +51,8 @@ pub(crate) struct Process {
     /// The machine that it runs on.
     pub(crate) name: String,
     parent: Option<(Id, LinkId)>,
+    /// The channel to the front end that has started it, once it has another parent.
+    channel: Option<(Id, LinkId)>,
     /// The parent and the started processes, kept after their links are gone.
     pub(crate) origin: Option<(Id, LinkId)>,
     pub(crate) started: BTreeMap<LinkId, Id>,
@@ -78,6 +80,12 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// This end of its link to the parent, or of its channel, is gone.
+    fn loses(&mut self, end: (Id, LinkId)) {
+        self.parent.take_if(|parent| *parent == end);
+        self.channel.take_if(|channel| *channel == end);
+    }
+
     pub(crate) fn children_count(&self) -> usize {
         self.started.len()
     }
@@ -187,6 +195,7 @@ impl Cluster {
             attempt,
             name,
             parent,
+            channel: None,
             origin: parent,
             started: BTreeMap::new(),
             children: BTreeMap::new(),
@@ -314,12 +323,28 @@ impl Cluster {
         }
     }
 
+    /// A process that the front end has started has connected to another node, which is its parent from
+    /// now on, if that awaits it.
+    pub(crate) fn moves_to(&mut self, parent: (Id, LinkId), child: Id) -> bool {
+        let (at, link) = parent;
+        let is_awaited = self.process(at).children.get(&link) == Some(&None);
+        let moves = is_awaited && self.process(child).channel.is_none();
+        if moves {
+            self.process(at).children.insert(link, Some(child));
+            self.process(at).started.insert(link, child);
+            let process = self.process(child);
+            process.channel = process.parent.replace(parent);
+            process.origin = process.parent;
+        }
+        moves
+    }
+
     /// The link of a process to its parent breaks, and both ends notice.
     fn cut(&mut self, id: Id, agenda: &mut Agenda<Self>) {
         self.last_fault = agenda.now();
         self.was_cut = true;
         if let Some((parent, link)) = self.process(id).parent.take() {
-            if self.process(parent).children.remove(&link).is_some() {
+            if self.process(parent).children.remove(&link).is_some() && self.process(id).channel.is_none() {
                 self.ends(parent, link, agenda);
                 self.report_exit(parent, link, Exit::Code(255), agenda);
             }
@@ -336,17 +361,23 @@ impl Cluster {
         agenda.end(id);
         self.process(id).ended_at = Some(agenda.now());
         self.end_file_links(id, agenda);
-        if let Some((parent, link)) = self.process(id).parent.take()
-            && self.process(parent).children.remove(&link).is_some()
+        let parent = self.process(id).parent.take();
+        // Only the node that has started it hears of its exit.
+        let channel = self.process(id).channel.take();
+        if let Some((at, link)) = parent.filter(|_| channel.is_some()) {
+            self.process(at).children.remove(&link);
+        }
+        if let Some((at, link)) = channel.or(parent)
+            && self.process(at).children.remove(&link).is_some()
         {
-            self.ends(parent, link, agenda);
-            self.report_exit(parent, link, exit, agenda);
+            self.ends(at, link, agenda);
+            self.report_exit(at, link, exit, agenda);
         }
         self.end_connection((id, LinkId::PARENT), agenda);
         for (link, child) in std::mem::take(&mut self.process(id).children) {
             self.program_is_killed(id, link);
             let Some(child) = child else { continue };
-            self.process(child).parent = None;
+            self.process(child).loses((id, link));
             self.ends(child, LinkId::PARENT, agenda);
             self.end_connection((id, link), agenda);
         }

@@ -99,7 +99,11 @@ impl SessionIo {
     fn add_authenticated(&mut self, admission: Admission, sealed: DirectStream, turn: &mut Turn<'_>) {
         match admission {
             Admission::Link(link) => {
+                let has_channel = self.links.get(&link).is_some_and(|link_io| !link_io.awaits_arrival());
                 if self.attach_direct(link, sealed, turn) {
+                    if !has_channel && let Some(link_io) = self.links.get_mut(&link) {
+                        link_io.use_direct_only();
+                    }
                     self.tell(Event::DirectAccepted(link), turn);
                 }
             }

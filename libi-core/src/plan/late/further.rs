@@ -48,11 +48,12 @@ impl Queue {
         child.open == 0
     }
 
-    /// Gives hosts to those of these children that can have them up sooner than they are here.
+    /// Gives hosts to those of these children that can have them up sooner than they are here. With each
+    /// comes how many launchers it has: the child itself, and those that were [moved](Self::move_to) to it.
     /// `withdraws`: also of the launches in flight.
     pub fn share_out(
         &mut self,
-        children: impl Iterator<Item = HostIndex>,
+        children: impl Iterator<Item = (HostIndex, usize)>,
         withdraws: bool,
         now: Instant,
     ) -> Vec<FurtherShare> {
@@ -61,21 +62,23 @@ impl Queue {
         if self.waiting.is_empty() && late.is_empty() {
             return Vec::new();
         }
-        let open = |host| match self.states.get(&host) {
+        let open = |(host, launchers): (HostIndex, usize)| match self.states.get(&host) {
             Some(HostState::Up(child)) if child.is_unproven() => None,
-            Some(HostState::Up(child)) => Some((child.open, host)),
+            Some(HostState::Up(child)) => Some((child.open / launchers.max(1), host, launchers.max(1))),
             _ => None,
         };
-        let mut ready: Vec<(usize, HostIndex)> = children.filter_map(open).collect();
+        let mut ready: Vec<(usize, HostIndex, usize)> = children.filter_map(open).collect();
         ready.sort_unstable();
-        let loads = ready.iter().map(|(open, _)| u32::try_from(*open).unwrap_or(u32::MAX));
+        let load = |open: usize| u32::try_from(open).unwrap_or(u32::MAX);
+        let loads = ready.iter().flat_map(|(open, _, many)| core::iter::repeat_n(load(*open), *many));
         let most = self.share_with(true, &late, loads.collect(), now) as usize;
         let mut shares = Vec::new();
-        for (open, child) in ready.into_iter().take_while(|(open, _)| *open < most) {
-            let missing = (most - open).saturating_sub(self.waiting.len()).min(late.len());
+        for (open, child, launchers) in ready.into_iter().take_while(|(open, ..)| *open < most) {
+            let lacks = (most - open).saturating_mul(launchers);
+            let missing = lacks.saturating_sub(self.waiting.len()).min(late.len());
             let withdrawn = late.split_off(late.len() - missing);
             let withdrawn = withdrawn.into_iter().map(|late| self.withdraw(late)).collect();
-            let share = self.split_off((most - open).min(self.waiting.len()));
+            let share = self.split_off(lacks.min(self.waiting.len()));
             if share.hosts.is_empty() {
                 break;
             }
@@ -97,6 +100,22 @@ mod tests {
     use crate::plan::estimate::Estimate;
 
     #[test]
+    fn a_child_gets_as_much_as_all_its_launchers_can_have_up() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let cost = Cost::new(Duration::from_millis(10), Duration::from_millis(20));
+        let given = |launchers| {
+            let mut queue = Queue::new((1..=100).map(HostIndex).collect(), Estimate::assumed(&cost));
+            let Next::Launch(launch) = queue.next(at(0)) else { panic!("nothing to launch") };
+            queue.child_ready_with_last(launch, at(20), 0).unwrap();
+            let share = queue.share_out([(launch.host, launchers)].into_iter(), false, at(20));
+            (share[0].share.hosts.len(), queue.waiting())
+        };
+        let ((one, left), (three, left_of_three)) = (given(1), given(3));
+        assert!(one < three && three < 3 * one, "{one} and {three}");
+        assert!(left_of_three < left, "{left} and {left_of_three}");
+    }
+
+    #[test]
     fn a_child_gets_more_once_nothing_is_left_for_it_to_launch() {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
         let cost = Cost::new(Duration::from_millis(10), Duration::from_millis(20));
@@ -104,7 +123,7 @@ mod tests {
         let Next::Launch(launch) = queue.next(at(0)) else { panic!("nothing to launch") };
         assert!(queue.child_ready_with_last(launch, at(20), 0).unwrap().hosts.is_empty());
         let child = launch.host;
-        let share_out = |queue: &mut Queue| queue.share_out([child].into_iter(), false, at(20));
+        let share_out = |queue: &mut Queue| queue.share_out([(child, 1)].into_iter(), false, at(20));
         let first = share_out(&mut queue).remove(0).share.hosts;
         assert!(!first.is_empty() && queue.waiting() > 0, "{first:?}");
         assert!(share_out(&mut queue).is_empty(), "it has what it can have up by then");

@@ -138,6 +138,13 @@ impl TurnEstimator {
         }
     }
 
+    /// Whether a launch is remembered.
+    pub(super) fn has(&self, started: Instant, host: HostIndex) -> bool {
+        let from = self.past.partition_point(|past| past.started < started);
+        let at_once = self.past.range(from..).take_while(|past| past.started == started);
+        at_once.into_iter().any(|past| past.host == host)
+    }
+
     /// The remembered launches with their turns.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Instant, HostIndex, Instant)> + '_ {
         self.past.iter().zip(&self.turns).map(|(past, turn)| (past.started, past.host, *turn))

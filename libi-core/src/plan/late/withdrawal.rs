@@ -97,7 +97,7 @@ mod tests {
     /// A child is ready: its share, and the launches that it gets.
     fn ready(queue: &mut Queue, launch: Launch, now: Instant) -> (Share, Vec<Launch>) {
         let none = queue.child_ready_with_last(launch, now, 0).unwrap();
-        let given = queue.share_out([launch.host].into_iter(), true, now).pop();
+        let given = queue.share_out([(launch.host, 1)].into_iter(), true, now).pop();
         given.map_or((none, Vec::new()), |given| (given.share, given.withdrawn))
     }
 

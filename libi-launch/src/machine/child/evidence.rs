@@ -98,6 +98,11 @@ impl Child {
         LaunchTiming { launcher, started: self.started.since(since), hello, joined: None }
     }
 
+    /// The times of its launch by the front end, of which the hello is the last.
+    pub(in crate::machine) fn timing_of_hello(&self, since: Instant, now: Instant) -> LaunchTiming {
+        LaunchTiming { hello: Some(now.since(self.started)), ..self.timing(None, since) }
+    }
+
     /// The failure, once the child is gone.
     ///
     /// `exit_from_host` tells whether hosts report the exit statuses of their programs themselves.

@@ -149,7 +149,8 @@ impl Child {
 
     /// Whether this node sends on a direct connection.
     pub(in crate::machine) fn is_direct(&self) -> bool {
-        self.arrival == Arrival::Arrived || self.up().is_some_and(|up| up.path != LinkPath::Channel)
+        matches!(self.arrival, Arrival::Arrived | Arrival::Moved)
+            || self.up().is_some_and(|up| up.path != LinkPath::Channel)
     }
 
     /// The child's last frame on the channel has arrived; returns whether it follows a move of this

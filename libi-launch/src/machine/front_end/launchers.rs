@@ -12,7 +12,9 @@
 //! no other. What it costs is that the front end has many children:
 //!
 //! - Messages between hosts below different children pass through it, and a tool may drive it seldom. So
-//!   only sessions of [any programs](crate::Programs) do this, which have few calls or none.
+//!   only in sessions of [any programs](Programs), which have few calls or none, its children stay.
+//!   Else they [move](crate::machine::moves) below the leader of the first host. Where links are never
+//!   direct they cannot, and leaders launch.
 //! - It sends and receives for each child what passes one link otherwise, and its network may be slow.
 //!   So leaders launch where agents, files or input for all go down, or merged output comes up.
 //! - A static tree is laid out below the first host, as published.
@@ -22,6 +24,7 @@ use libi_core::ids::HostIndex;
 use super::LaunchPlan;
 use crate::backend::LaunchMethod;
 use crate::failure::Failure;
+use crate::machine::direct_links::LinkPolicy;
 use crate::options::{LaunchOptions, Output, Programs, StandardInput};
 use crate::staging::Staging;
 
@@ -33,10 +36,17 @@ pub(in crate::machine) struct Launchers(By);
 enum By {
     Leaders,
     /// With the first leader that could not launch, and why.
-    All(Option<Box<(HostIndex, Failure)>>),
+    All(Option<Box<(HostIndex, Failure)>>, Children),
     FrontEnd,
     /// This leader could not launch, with this first failure.
     FrontEndInstead(Box<(HostIndex, Failure)>),
+}
+
+/// What becomes of the hosts that the front end launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Children {
+    Stay,
+    Move,
 }
 
 impl Launchers {
@@ -44,8 +54,12 @@ impl Launchers {
         let options = &plan.options;
         if options.launch_method().bulk().is_some() {
             Self(By::FrontEnd)
-        } else if options.programs != Programs::Linked && !options.is_static() && is_light(options) {
-            Self(By::All(None))
+        } else if options.is_static() || !is_light(options) {
+            Self(By::Leaders)
+        } else if options.programs != Programs::Linked && stays_light(options) {
+            Self(By::All(None, Children::Stay))
+        } else if options.programs == Programs::Linked && plan.secret.is_some() && may_be_direct(options) {
+            Self(By::All(None, Children::Move))
         } else {
             Self(By::Leaders)
         }
@@ -61,8 +75,8 @@ impl Launchers {
         let first = || Box::new((leader, why.clone()));
         match &mut self.0 {
             By::Leaders => self.0 = By::FrontEndInstead(first()),
-            By::All(known) if certain => _ = known.get_or_insert_with(first),
-            By::All(_) | By::FrontEnd | By::FrontEndInstead(_) => {}
+            By::All(known, _) if certain => _ = known.get_or_insert_with(first),
+            By::All(..) | By::FrontEnd | By::FrontEndInstead(_) => {}
         }
     }
 
@@ -73,21 +87,26 @@ impl Launchers {
 
     /// Whether the front end is a launcher as leaders are.
     pub(in crate::machine) fn are_all(&self) -> bool {
-        matches!(self.0, By::All(_))
+        matches!(self.0, By::All(..))
+    }
+
+    /// Whether hosts that the front end has launched move below the first leader.
+    pub(in crate::machine) fn hosts_move(&self) -> bool {
+        matches!(self.0, By::All(_, Children::Move))
     }
 
     /// The leader that the front end replaces, with its first failure.
     pub(in crate::machine) fn replaced(&self) -> Option<(HostIndex, &Failure)> {
         match &self.0 {
             By::FrontEndInstead(instead) => Some((instead.0, &instead.1)),
-            By::Leaders | By::All(_) | By::FrontEnd => None,
+            By::Leaders | By::All(..) | By::FrontEnd => None,
         }
     }
 
     /// Where all launch: the first leader that could not, with its first failure.
     pub(in crate::machine) fn unable(&self) -> Option<(HostIndex, &Failure)> {
         match &self.0 {
-            By::All(first) => first.as_deref().map(|(leader, why)| (*leader, why)),
+            By::All(first, _) => first.as_deref().map(|(leader, why)| (*leader, why)),
             By::Leaders | By::FrontEnd | By::FrontEndInstead(_) => None,
         }
     }
@@ -98,10 +117,20 @@ impl Launchers {
     }
 }
 
-/// Whether nothing large goes to every child of the front end, and nothing is merged before it.
+/// Whether nothing large goes to every host that the front end launches.
 fn is_light(options: &LaunchOptions) -> bool {
-    options.agent.as_ref().is_some_and(|agent| agent.delivery.is_none())
+    options.agent.as_ref().is_none_or(|agent| agent.delivery.is_none())
         && options.stage.as_ref().is_none_or(Staging::is_empty)
+}
+
+/// Whether links can leave the channels.
+fn may_be_direct(options: &LaunchOptions) -> bool {
+    options.links != LinkPolicy::Channel
+}
+
+/// Whether nothing large goes to every child of the front end later, and nothing is merged before it.
+fn stays_light(options: &LaunchOptions) -> bool {
+    options.agent.is_some()
         && options.input != StandardInput::All
         && !matches!(options.output, Output::Folded { .. })
 }
@@ -146,7 +175,8 @@ mod tests {
 
     #[test]
     fn where_all_launch_a_leader_that_cannot_is_known_and_replaced_by_none() {
-        let mut launchers = Launchers(By::All(None));
+        let mut launchers = Launchers(By::All(None, Children::Stay));
+        assert!(!launchers.hosts_move() && Launchers(By::All(None, Children::Move)).hosts_move());
         assert_eq!(launchers.hosts_of_front_end(7), 7);
         let why = failure(Cause::NotStarted("no ssh".to_owned()));
         launchers.cannot_launch(HostIndex(3), &failure(Cause::TimedOut), false);

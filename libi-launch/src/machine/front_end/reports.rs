@@ -13,7 +13,7 @@
 //! | `InProgram` | engine | |
 //! | `InputTaken` | | the same |
 //! | `Failed`, `Relaunch` | the host is no [source](super::SourceOrder) of files any more | |
-//! | `NoDependents`, `NotDirect`, `CannotLaunch`, `HandBack`, `Listening`, `Dropped` | nothing: handled by the node | |
+//! | `NoDependents`, `NotDirect`, `CannotLaunch`, `HandBack`, `Listening`, `Dropped`, `Adopted` | nothing: handled by the node | |
 
 use libi_core::dist::layout::Block;
 use libi_core::ids::HostIndex;
@@ -79,6 +79,7 @@ impl FrontEndState {
             | ChildMessage::FilesFrom(..)
             | ChildMessage::SlowClient(_)
             | ChildMessage::Dropped(..)
+            | ChildMessage::Adopted(..)
             | ChildMessage::HoldsOutput(_)
             | ChildMessage::CommandEnded(..) => {}
         }

@@ -38,7 +38,7 @@ fn may_be_lost(rules: &Rules, attempt: Attempt) -> bool {
 impl Launcher {
     /// Whether a launch is retried, and after which delay. Only failures of the host itself count:
     /// those since it was queued here, and those after it had been up here.
-    fn retry(&mut self, launch: Launch, failure: &Failure, terms: &Terms) -> Retry {
+    pub(super) fn retry(&mut self, launch: Launch, failure: &Failure, terms: &Terms) -> Retry {
         let rules = &terms.options.rules;
         let faults = self.faults.get(&launch.host).copied().unwrap_or(0);
         let made = launch.attempt.failed.saturating_add(faults);
@@ -196,6 +196,20 @@ impl Launcher {
             let cause = Cause::LauncherLost(launch.host);
             let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
             self.lost_with_launcher(lost, failure, terms, reports);
+        }
+    }
+
+    /// A host that the front end has launched cannot connect here: it is launched again, which is not its
+    /// fault.
+    pub(in crate::machine) fn relaunch_adopted(
+        &mut self,
+        launch: Launch,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        if self.queue.child_failed(launch, terms.now, Retry::Never).is_ok() {
+            let failure = Failure::without_evidence(Phase::Starting, Cause::Unreachable, Duration::ZERO);
+            self.lost_with_launcher(launch, failure, terms, reports);
         }
     }
 

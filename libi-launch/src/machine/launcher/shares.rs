@@ -65,11 +65,12 @@ impl Launcher {
         Some(self.given(&hosts, &share))
     }
 
-    /// What the late-commit queue gives to these children, if they may get hosts from it; with launches of
+    /// What the late-commit queue gives to these children, of which each has so many launchers, if they
+    /// may get hosts from it; with launches of
     /// this node that the child makes instead, which have to be ended here.
     pub(in crate::machine) fn share_out(
         &mut self,
-        children: impl Iterator<Item = (LinkId, HostIndex)>,
+        children: impl Iterator<Item = (LinkId, HostIndex, usize)>,
         terms: &Terms,
         reports: &mut Vec<ChildMessage>,
     ) -> Vec<(LinkId, GivenHosts, Vec<Launch>)> {
@@ -78,12 +79,14 @@ impl Launcher {
         if !has_means || !self.queue_decides(terms) {
             return Vec::new();
         }
-        let links: BTreeMap<HostIndex, LinkId> = children.map(|(link, host)| (host, link)).collect();
+        let links: BTreeMap<HostIndex, (LinkId, usize)> =
+            children.map(|(link, host, launchers)| (host, (link, launchers))).collect();
         let withdraws = terms.options.launch_method().may_end_starts();
-        let shares = self.queue.share_out(links.keys().copied(), withdraws, terms.now);
+        let ready = links.iter().map(|(host, (_, launchers))| (*host, *launchers));
+        let shares = self.queue.share_out(ready, withdraws, terms.now);
         let mut given = Vec::new();
         for FurtherShare { child, share, withdrawn } in shares {
-            let Some(link) = links.get(&child) else { continue };
+            let Some((link, _)) = links.get(&child) else { continue };
             self.note_estimate(*link, &share);
             for Launch { host, .. } in &withdrawn {
                 let attempt = share.attempts.get(host).copied().unwrap_or_default();

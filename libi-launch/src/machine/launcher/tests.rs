@@ -86,7 +86,7 @@ impl Leader {
         self.act(at(2), |launcher, terms, _| launcher.ready(LinkId(7), first, terms)).unwrap();
         let children = [(LinkId(7), first.host)];
         let share = |launcher: &mut Launcher, terms: &Terms, reports: &mut _| {
-            launcher.share_out(children.into_iter(), terms, reports)
+            launcher.share_out(children.into_iter().map(|(link, host)| (link, host, 1)), terms, reports)
         };
         let (_, given, withdrawn) = self.act(at(2), share).remove(0);
         assert_eq!(withdrawn, []);

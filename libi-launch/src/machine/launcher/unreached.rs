@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | in flight here | its launch fails for good, or so often that others should try, and as it would if this launcher were at fault | unreached |
 //! | unreached | a child is up that takes hosts | in the share of that child |
-//! | | nothing waits or is in flight here, so no such child will come | given up, with its failure |
+//! | | nothing waits or is in flight here, so no such child will come | waits, if attempts are left, and the next failures here are its own; else given up, with its failure |
 //! | | launching stops | given up, with its failure |
 //! | in a share | handed back, and was unreached before, or was tried there | waits; the next failure here is for good |
 //! | | lost with that child, or replaced by a spare | waits; the next failure here makes it unreached again |
@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use libi_core::ids::HostIndex;
-use libi_core::plan::late::Launch;
+use libi_core::plan::late::{Launch, Retry};
 
 use super::{Launcher, Terms};
 use crate::failure::Failure;
@@ -86,10 +86,28 @@ impl Launcher {
         Some(self.given(&hosts, &share))
     }
 
-    /// Gives up the hosts that this launcher could not reach, if no child will come up that could.
-    pub(in crate::machine) fn give_up_unreached_if_last(&mut self, reports: &mut Vec<ChildMessage>) {
-        if self.queue.in_flight() == 0 && self.queue.waiting() == 0 {
-            self.give_up_unreached(reports);
+    /// If no child will come up that could reach the hosts that this launcher could not: tries them again,
+    /// or gives them up.
+    pub(in crate::machine) fn give_up_unreached_if_last(
+        &mut self,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        if self.queue.in_flight() > 0 || self.queue.waiting() > 0 {
+            return;
+        }
+        for (launch, failure) in std::mem::take(&mut self.unreached.waiting).into_values() {
+            self.unreached.passed.insert(launch.host);
+            let next = Launch { attempt: launch.attempt.after_failure(), ..launch };
+            let is_tried = match self.retry(launch, &failure, terms) {
+                Retry::After(back_off) => self.queue.adopt(next, Some(terms.now + back_off)).is_ok(),
+                Retry::Never => false,
+            };
+            if is_tried {
+                self.report_relaunch(next, None, reports);
+            } else {
+                reports.push(ChildMessage::Failed(launch.host, launch.attempt, failure));
+            }
         }
     }
 

@@ -12,6 +12,7 @@ impl Node {
     /// Runs after every event: launches, decisions, reports, the next wake-up.
     pub(super) fn after_event(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.expire(now, out);
+        self.expire_moves(now, out);
         self.expire_commands(now, out);
         self.expire_file_links(now, out);
         self.send_heartbeats(now, out);
@@ -36,7 +37,10 @@ impl Node {
         self.report_input();
         self.relay_output(now, out);
         self.send_reports(now, out);
-        let has_ended = self.children.is_empty() && self.starts.is_empty() && self.commands.have_ended();
+        let has_ended = self.children.is_empty()
+            && self.moves.is_empty()
+            && self.starts.is_empty()
+            && self.commands.have_ended();
         if has_ended && self.stage.finish() {
             self.close_commands(now, out);
             self.remove_staged(out);
@@ -74,7 +78,7 @@ impl Node {
         let starters = self.starts.next_deadline().into_iter().chain(self.relays.next_deadline()).min();
         let launches = if self.stage.is_launching() { self.launcher.next_wake() } else { None };
         let output = self.relay.next_wake(now);
-        let commands = self.commands.next_deadline();
+        let commands = self.commands.next_deadline().into_iter().chain(self.moves.next_deadline()).min();
         let files = self.sources.next_deadline();
         let times = [deadlines, starters, commands, files, Some(self.next_heartbeat), launches, own, output];
         let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {

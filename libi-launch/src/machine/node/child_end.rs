@@ -97,15 +97,15 @@ impl Node {
                 out.push(Effect::DetachChild(link));
             }
             out.push(Effect::Close(link));
-            let is_of_bulk_start = child.is_of_bulk_start();
-            if is_of_bulk_start {
+            let has_process = child.has_process();
+            if !has_process {
                 // There is no process to kill: what runs there ends when it loses its link.
                 child.forgo_exit();
             } else if child.exit().is_none() {
                 out.push(Effect::Kill(link));
             }
             self.cut(link, out);
-            if is_of_bulk_start {
+            if !has_process {
                 return self.children.set_deadline(link, Instant::ZERO);
             }
         }
@@ -130,6 +130,7 @@ impl Node {
                 ChildState::Starting if child.is_awaited() && self.starts.waits(child.start()) => {
                     self.force_end(link, Cause::NotScheduled, now, out);
                 }
+                ChildState::AwaitHello if self.moves.is_held(link) => self.stays(link, now, out),
                 ChildState::Starting if had_less => self.force_end(link, Cause::Cancelled, now, out),
                 _ => {
                     // Why all programs of a start were ended was not said in time.
@@ -181,6 +182,7 @@ impl Node {
         self.cut(link, out);
         self.staged.forget(link);
         let Some(mut child) = self.children.remove(link) else { return };
+        self.moves.child_gone(link);
         self.output_ends(link, child.is_leader());
         let start = child.start();
         let with_others = self.ends_with_others(&child);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use libi_core::dist::layout::Block;
 use libi_core::ids::HostIndex;
 use libi_core::join::Hello;
 use libi_core::plan::late::Launch;
@@ -31,8 +32,13 @@ impl Node {
                 LinkItem::Text(text) => self.printed(link, Stream::Out, text, now),
                 LinkItem::Preamble(text, _) => {
                     child.on_preamble();
-                    if child.is_leader() {
+                    let is_up = child.is_moved_here() && child.state() == ChildState::AwaitHello;
+                    if child.is_leader() && !child.is_moved_here() {
                         self.launcher.launching_confirmed(&mut self.reports);
+                    }
+                    if is_up {
+                        self.up(link, now, out);
+                        continue;
                     }
                     if !text.is_empty() {
                         self.printed(link, Stream::Out, text, now);
@@ -113,8 +119,13 @@ impl Node {
                 if hello.ticket != *child.ticket() {
                     return Err(Cause::WrongTicket);
                 }
+                if self.moves.is_held(link) {
+                    return Err(unexpected("nothing"));
+                }
                 self.note_engine(link, hello.is_apart);
-                self.up(link, now, out);
+                if !self.moves(link, now, out) {
+                    self.up(link, now, out);
+                }
                 Ok(())
             }
             (ChildState::Running, Kind::Hello) => {
@@ -170,6 +181,7 @@ impl Node {
         out.push(Effect::Trust(link));
         let (blocks, launch) = (child.blocks().to_vec(), child.launch());
         let (is_local, has_arrived) = (launch.is_none(), child.is_of_bulk_start());
+        let has_moved = child.is_moved_here();
         self.children.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
         self.forward_early_output(link, now);
         let (host, name) = match launch {
@@ -178,61 +190,93 @@ impl Node {
             }
             None => self.host().map_or((HostIndex(0), String::new()), |(host, name)| (host, name.to_owned())),
         };
-        let dial = match launch {
-            Some(launch) if !has_arrived => self.offer_direct(link, launch, out),
-            _ => Vec::new(),
-        };
-        let mut options = self.options.clone();
-        options.links = if is_local || has_arrived {
-            LinkPolicy::Channel
-        } else {
-            self.direct.policy_for_children(self.options.links)
-        };
-        let launches_directly = options.links != LinkPolicy::Channel;
-        let config = SessionConfig {
-            options,
-            secret: self.direct.secret().filter(|_| launches_directly).cloned(),
-            files_secret: self.direct.files_secret_of_children().filter(|_| !is_local).cloned(),
-            dial,
-            parent: self.leads(),
-            size: self.size,
-            host,
-            name,
-            blocks,
-            programs: self.programs.clone(),
-            input: self.input.for_child(!is_local, self.is_front() && host == HostIndex(0)),
-        };
-        if !Self::send_config(link, config, out) {
-            let cause = Cause::NotStarted("its programs take too long to describe".to_owned());
-            return self.force_end(link, cause, now, out);
+        if !has_moved {
+            let config = SessionConfig {
+                dial: match launch {
+                    Some(launch) if !has_arrived => self.offer_direct(link, launch, out),
+                    _ => Vec::new(),
+                },
+                parent: self.leads(),
+                ..match launch {
+                    Some(_) => self.config_of_leader((host, name), blocks, has_arrived),
+                    None => self.config((host, name), blocks, LinkPolicy::Channel, false),
+                }
+            };
+            if !Self::send_config(link, config, ParentMessage::SessionConfig, out) {
+                let cause = Cause::NotStarted("its programs take too long to describe".to_owned());
+                return self.force_end(link, cause, now, out);
+            }
         }
-        if has_arrived {
+        if has_arrived || has_moved {
             self.reports.push(ChildMessage::Link(host, true));
         }
         if let Some(launch) = launch {
             self.give(link, launch, now, out);
             self.ask_to_relay(link, out);
+            self.ask_to_adopt(link, out);
             self.stage_to_child(link, now, out);
         } else {
             self.check_joined();
         }
     }
 
+    /// The config of the leader of this host, whose link `has_arrived` at the rendezvous or not.
+    pub(super) fn config_of_leader(
+        &self,
+        host: (HostIndex, String),
+        blocks: Vec<Block>,
+        has_arrived: bool,
+    ) -> SessionConfig {
+        let policy = self.direct.policy_for_children(self.options.links);
+        let links = if has_arrived { LinkPolicy::Channel } else { policy };
+        let files_secret = self.direct.files_secret_of_children().cloned();
+        SessionConfig { files_secret, ..self.config(host, blocks, links, true) }
+    }
+
+    fn config(
+        &self,
+        (host, name): (HostIndex, String),
+        blocks: Vec<Block>,
+        links: LinkPolicy,
+        is_leader: bool,
+    ) -> SessionConfig {
+        let mut options = self.options.clone();
+        options.links = links;
+        SessionConfig {
+            options,
+            secret: self.direct.secret().filter(|_| links != LinkPolicy::Channel).cloned(),
+            files_secret: None,
+            dial: Vec::new(),
+            parent: None,
+            size: self.size,
+            host,
+            name,
+            blocks,
+            programs: self.programs.clone(),
+            input: self.input.for_child(is_leader, self.is_front() && host == HostIndex(0)),
+        }
+    }
+
     /// Sends the config without leaving a copy of its secret in memory: a buffer that grows leaves
     /// its content in freed memory.
-    fn send_config(link: LinkId, mut config: SessionConfig, out: &mut Vec<Effect>) -> bool {
+    pub(super) fn send_config(
+        link: LinkId,
+        mut config: SessionConfig,
+        message: impl Fn(Box<SessionConfig>) -> ParentMessage,
+        out: &mut Vec<Effect>,
+    ) -> bool {
         let (secret, files_secret) = (config.secret.take(), config.files_secret.take());
         let mut measured = Vec::new();
         let mut config = Box::new(config);
         if secret.is_some() || files_secret.is_some() {
-            Self::send(link, Kind::Control, &ParentMessage::SessionConfig(config.clone()), &mut measured);
+            Self::send(link, Kind::Control, &message(config.clone()), &mut measured);
         }
         let length = match &measured[..] {
             [Effect::Send(_, bytes)] => bytes.len() + 4 * Secret::LEN,
             _ => 0,
         };
         (config.secret, config.files_secret) = (secret, files_secret);
-        Self::send_of(length, link, Kind::Control, &ParentMessage::SessionConfig(config), out)
+        Self::send_of(length, link, Kind::Control, &message(config), out)
     }
 
     fn on_child_report(
@@ -286,6 +330,9 @@ impl Node {
             (ChildMessage::HoldsOutput(holds), _) => return self.relay.set_below(link, *holds),
             (ChildMessage::Listening(addresses), _) => {
                 let (start, addresses) = (child.start(), std::mem::take(addresses));
+                if self.moves.are_on() {
+                    return self.target_listens(link, addresses, now, out);
+                }
                 return self.relay_listens(start, link, addresses, now, out);
             }
             (ChildMessage::Dropped(host, attempt, ends, failure), _) => {
@@ -293,6 +340,9 @@ impl Node {
                 self.release_reports(link);
                 let failure = failure.take().map(|failure| *failure);
                 return self.dropped(link, launch, ends, failure, now);
+            }
+            (ChildMessage::Adopted(host, attempt), _) => {
+                return self.adopted(Launch { host: *host, attempt: *attempt }, out);
             }
             (ChildMessage::CannotLaunch(why, certain), own) => {
                 let (why, certain) = (why.clone(), *certain);
@@ -310,8 +360,9 @@ impl Node {
                     .into_iter()
                     .for_each(|own| launcher.accept_hand_back(own, back, tried, &terms, reports));
             }
-            (ChildMessage::Joined(host, ..), Some(own)) => {
-                if child.on_launched() {
+            (ChildMessage::Joined(host, attempt, _), Some(own)) => {
+                let launch = Launch { host: *host, attempt: *attempt };
+                if self.moves.timing(launch).is_none() && child.on_launched() {
                     self.launcher.child_has_launched();
                 }
                 self.launcher.up_below(own, *host);
@@ -330,6 +381,7 @@ impl Node {
             }
             _ => {}
         }
+        self.note_moved(&mut report, now, out);
         if let ChildMessage::Joined(host, attempt, _)
         | ChildMessage::Failed(host, attempt, _)
         | ChildMessage::Relaunch(host, attempt, _) = &report

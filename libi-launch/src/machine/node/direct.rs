@@ -17,7 +17,7 @@ use crate::machine::message::ChildMessage;
 
 impl Node {
     /// The terms that both sides of a link sign.
-    fn terms(&self, parent: Option<HostIndex>, child: Launch) -> Terms {
+    pub(super) fn terms(&self, parent: Option<HostIndex>, child: Launch) -> Terms {
         Terms {
             version: PROTOCOL.newest(),
             // Each session has its own secret; this number only has to be the same on both sides.
@@ -69,8 +69,8 @@ impl Node {
 
     /// The result of connecting to the parent; `false` also if the connection ends before the link
     /// has moved.
-    pub(super) fn direct_connected(&mut self, reached: bool) {
-        if self.direct.connected(reached) {
+    pub(super) fn direct_connected(&mut self, reached: bool, now: Instant, out: &mut Vec<Effect>) {
+        if !(reached && self.new_parent_reached(now, out)) && self.direct.connected(reached) {
             self.reports.push(ChildMessage::NotDirect);
         }
     }
@@ -85,7 +85,10 @@ impl Node {
     }
 
     /// A child has connected directly.
-    pub(super) fn direct_accepted(&mut self, link: LinkId, out: &mut Vec<Effect>) {
+    pub(super) fn direct_accepted(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+        if self.children.get_mut(link).is_some_and(|child| child.moves_here(now)) {
+            return self.moved_here(link, out);
+        }
         let Some(child) = self.children.get_mut(link).filter(|child| child.is_up()) else { return };
         child.send_directly();
         let host = child.host();
@@ -110,7 +113,7 @@ impl Node {
     }
 
     /// Ends the channel with a `Goodbye`, and sends directly from now on.
-    fn switch_to_direct(link: LinkId, out: &mut Vec<Effect>) {
+    pub(super) fn switch_to_direct(link: LinkId, out: &mut Vec<Effect>) {
         if let Ok(goodbye) = encode_bytes(Kind::Goodbye, &[]) {
             out.push(Effect::Send(link, goodbye));
             out.push(Effect::SendDirect(link));

@@ -157,7 +157,9 @@ impl Node {
     pub(super) fn evaluate_launch_health(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let (launcher, terms, reports) = self.launcher(now);
         let Some(silent) = launcher.evaluate_health(&terms, reports) else { return };
-        for link in self.children.links(|child| child.is_leader() && child.state() == ChildState::Starting) {
+        let is_silent =
+            |child: &Child| child.is_leader() && child.has_process() && child.state() == ChildState::Starting;
+        for link in self.children.links(is_silent) {
             match (silent, self.children.get(link)) {
                 (SilentLaunches::Shorten(timeout), Some(child)) => {
                     let by = child.started() + timeout;

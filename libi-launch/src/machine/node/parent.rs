@@ -85,7 +85,8 @@ impl Node {
         let Role::Member(parent) = &mut self.role else { return None };
         match (message, parent.is_configured()) {
             (ParentMessage::SessionConfig(config), _) => self.configure(*config, now, out)?,
-            (_, false) => return None,
+            (ParentMessage::Move(to), false) => self.move_to(to, now, out)?,
+            (_, false) | (ParentMessage::Move(_), true) => return None,
             (ParentMessage::Share(host_specs, estimate), _) => {
                 self.launcher.accept(host_specs, estimate, self.options.is_static());
                 self.correct_estimates(out);
@@ -128,7 +129,12 @@ impl Node {
     }
 
     /// Applies the config; `None` if it was not expected, or names more ranks than the session has.
-    fn configure(&mut self, config: SessionConfig, now: Instant, out: &mut Vec<Effect>) -> Option<()> {
+    pub(super) fn configure(
+        &mut self,
+        config: SessionConfig,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> Option<()> {
         let Role::Member(parent) = &mut self.role else { return None };
         let leads = parent.on_config(&config)?.leads();
         let programs = config.blocks.iter().map(|block| block.count).sum();

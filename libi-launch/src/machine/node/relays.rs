@@ -310,8 +310,10 @@ impl Node {
                 out.push(Effect::AcceptStart(start));
             }
             RelayMessage::Expect(start, spec) => self.expect(start, *spec, now, out),
+            RelayMessage::Adopt(spec, is_agent) => self.adopt(*spec, is_agent, now, out),
             RelayMessage::Release(host, attempt) => {
                 if let Some(link) = self.child_of(host, Some(attempt)) {
+                    self.release_moving(link, now, out);
                     self.force_end(link, Cause::Cancelled, now, out);
                 }
             }
@@ -331,10 +333,11 @@ impl Node {
         }
     }
 
-    /// The child that leads this host, by this attempt.
+    /// The child that leads this host, by this attempt, and was started by the front end.
     fn child_of(&self, host: HostIndex, attempt: Option<Attempt>) -> Option<LinkId> {
         let is_it = |launch: Launch| launch.host == host && attempt.is_none_or(|it| it == launch.attempt);
-        self.children.leaders().find(|(_, child)| child.launch().is_some_and(is_it)).map(|(link, _)| link)
+        let mut others = self.children.leaders().filter(|(_, child)| !child.has_process());
+        others.find(|(_, child)| child.launch().is_some_and(is_it)).map(|(link, _)| link)
     }
 
     /// The leader of a host will arrive.

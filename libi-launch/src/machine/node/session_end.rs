@@ -33,6 +33,7 @@ impl Node {
         for link in self.children.links(|_| true) {
             self.ask_to_end(link, ending, now, out);
         }
+        self.moves.end_all(now + ending.grace + self.options.rules.kill_grace);
         self.end_processes(ending, now, out);
         self.notify_member(Notice::End(ending), out);
     }
@@ -51,6 +52,7 @@ impl Node {
         for link in self.children.links(Child::is_running) {
             self.ask_program_to_end(link, ending, by, out);
         }
+        self.moves.end_all(by + self.options.rules.kill_grace);
         self.end_processes(ending, now, out);
         self.notify_member(Notice::End(ending), out);
     }
@@ -143,7 +145,7 @@ impl Node {
         match event {
             Event::Received(LinkId::PARENT, items) => self.on_parent_items(items, now, out),
             Event::Closed(LinkId::PARENT) | Event::Violation(LinkId::PARENT, _) => self.parent_lost(now, out),
-            Event::DirectConnected(reached) => self.direct_connected(reached),
+            Event::DirectConnected(reached) => self.direct_connected(reached, now, out),
             // Its processes are done at once.
             Event::Spawn(request) => self.spawn(*request, now, out),
             // The driver keeps a connection that has made its claim until it is answered.

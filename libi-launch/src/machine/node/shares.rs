@@ -30,7 +30,9 @@ impl Node {
             return;
         }
         let takes = self.children.leaders().filter(|(_, child)| child.takes_hosts());
-        let children: Vec<_> = takes.filter_map(|(link, child)| Some((link, child.host()?))).collect();
+        let launchers = |link| 1 + if self.moves.target() == Some(link) { self.moves.launchers() } else { 0 };
+        let children: Vec<_> =
+            takes.filter_map(|(link, child)| Some((link, child.host()?, launchers(link)))).collect();
         let (launcher, terms, reports) = self.launcher(now);
         for (link, given, withdrawn) in launcher.share_out(children.into_iter(), &terms, reports) {
             for launch in withdrawn {
@@ -82,14 +84,14 @@ impl Node {
             return;
         }
         let child = self.child_for_overflow();
-        let (launcher, _, reports) = self.launcher(now);
+        let (launcher, terms, reports) = self.launcher(now);
         match child {
             Some((link, child)) => {
                 if let Some(given) = launcher.give_unreached_to(child, reports) {
                     Self::send_share(link, given, out);
                 }
             }
-            None => launcher.give_up_unreached_if_last(reports),
+            None => launcher.give_up_unreached_if_last(&terms, reports),
         }
     }
 

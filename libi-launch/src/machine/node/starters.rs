@@ -187,6 +187,9 @@ impl Node {
             }
             child.close();
         }
+        if child.is_moving() {
+            return self.release_moving(link, now, out);
+        }
         let (is_open, is_up) = (child.is_open(), child.is_up());
         if !is_open {
             let cause = self.or_refused(start, Cause::Exited(exit));

@@ -165,7 +165,12 @@ pub(super) fn repeated(
 
 /// If a host has failed for good and all are required, the verdict comes soon after
 /// `failure_linger`.
-pub(super) fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -> Result<(), String> {
+pub(super) fn hopeless(
+    scenario: &Scenario,
+    world: &Cluster,
+    front: &Node,
+    verdict: Instant,
+) -> Result<(), String> {
     let breaks = world.fates.values().any(|fate| matches!(fate, Fate::Joins { cut: Some(_), .. }));
     let retried = scenario.srun.is_some() || scenario.bulk.is_some_and(|bulk| bulk.exits > 0.0);
     if breaks
@@ -187,7 +192,7 @@ pub(super) fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -
             // A leader may be at fault itself, and then hands the host back; a front end that launches
             // beside leaders leaves it to them.
             Some(Fate::NotStarted) => {
-                start.by.is_none() && (start.host == HostIndex(0) || scenario.agents.is_none())
+                start.by.is_none() && (start.host == HostIndex(0) || !front.launches_as_leaders())
             }
             _ => false,
         }

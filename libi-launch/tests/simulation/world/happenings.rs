@@ -43,8 +43,9 @@ impl World for Cluster {
             Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken.into()),
             Effect::Close(link) => {
                 self.close_file_link((from, link), agenda);
+                self.direct.refuse((from, link));
                 if let Some(child) = self.process(from).children.get_mut(&link).and_then(Option::take) {
-                    self.process(child).parent = None;
+                    self.process(child).loses((from, link));
                     self.ends(child, LinkId::PARENT, agenda);
                     self.end_connection((from, link), agenda);
                 }

@@ -1,0 +1,348 @@
+//! Hosts that the front end launches from the first moment, and moves to the members' tree.
+//!
+//! The front end is a launcher as leaders are, so that the first login delays no other. But the calls of
+//! members must not pass through it: a tool may drive it seldom. So a host that it has launched becomes
+//! a child of the first host's leader as soon as both have said hello:
+//!
+//! ```text
+//!   host                     front end                      leader of the first host
+//!     | Hello (channel) -------> |                              |
+//!     |                          | Adopt: the host -----------> |  awaits it
+//!     |                          | <------------------- Adopted |
+//!     | <------ Move: addresses  |                              |
+//!     | <===== handshake: both prove the session's secret ====> |
+//!     |                          | <--------------- Link: direct|
+//!     | <------------------------------------ config, share     |  a link like any other
+//! ```
+//!
+//! From the `Adopt` on the host is one of the leader's, which launches it again if it fails. The front
+//! end keeps the process that leads to the host: it tells the leader how that ends and what it prints,
+//! and ends it when the host has failed.
+//!
+//! | connections to the leader | event | next | hosts that have said hello |
+//! |---|---|---|---|
+//! | `Untried` | a host has connected | `Work` | [`PROBES`] move, others are held |
+//! | | a host cannot, or the leader does not listen | `Fail` | |
+//! | `Work` | | | move |
+//! | `Fail` | | | stay: children of the front end, as where it replaces a leader |
+//!
+//! Until that leader listens, and when it is lost until the next one does, all are held.
+//!
+//! A host that is held for too long stays as well. One that cannot connect ends, and the leader launches
+//! it again.
+//!
+//! | process of a moved host | event | next |
+//! |---|---|---|
+//! | `Lives` | the host has failed, or is launched again; or it should end with the session | `Lives` until a deadline |
+//! | | its deadline passes | `Killed` until another |
+//! | | it has exited, and its output has ended | gone |
+//! | | it has exited, and the deadline for its output passes | gone |
+//! | `Killed` | the same, or its deadline passes | gone |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use libi_core::ids::{HostIndex, LinkId, Rank};
+use libi_core::plan::late::{Attempt, Launch};
+use libi_core::time::Instant;
+
+use crate::failure::LaunchTiming;
+
+/// How many hosts move before one has connected to the leader.
+const PROBES: usize = 2;
+
+/// The hosts that the front end has moved, or will. Without effect at other nodes.
+#[derive(Debug, Default)]
+pub(super) struct Moves {
+    /// Whether hosts move in this session.
+    is_on: bool,
+    connections: Connections,
+    /// The leader of the first host, while it listens.
+    target: Option<Target>,
+    /// Children that have said hello, and wait.
+    held: BTreeSet<LinkId>,
+    moved: BTreeMap<LinkId, MovedHost>,
+    deadlines: BTreeSet<(Instant, LinkId)>,
+}
+
+/// Whether hosts can connect to the leader of the first host.
+#[derive(Debug, PartialEq)]
+enum Connections {
+    /// So many more may try.
+    Untried(usize),
+    Work,
+    Fail,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self::Untried(PROBES)
+    }
+}
+
+/// Where hosts move to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// The link to the leader of the first host.
+    pub(super) link: LinkId,
+    pub(super) addresses: Vec<SocketAddr>,
+}
+
+/// What becomes of a host that has said hello.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// It is a child of this node.
+    Stays,
+    /// It waits.
+    Held,
+    /// It moves to the leader at this link.
+    Moves(LinkId),
+}
+
+/// A host that has moved, and the process that leads to it.
+#[derive(Debug)]
+pub(super) struct MovedHost {
+    pub(super) launch: Launch,
+    /// The rank of the process; `None` for an agent.
+    pub(super) rank: Option<Rank>,
+    pub(super) timing: LaunchTiming,
+    /// The leader has failed, or it launches the host again: nothing more is told about this process.
+    is_superseded: bool,
+    is_detached: bool,
+    is_killed: bool,
+    is_open: bool,
+    has_exited: bool,
+    deadline: Instant,
+}
+
+/// What is to be done about the process of a moved host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MovedStep {
+    /// It is killed.
+    Kill,
+    /// It lives on without this node.
+    Release,
+    /// It is gone.
+    Forget,
+}
+
+impl Moves {
+    pub(super) fn switch_on(&mut self) {
+        self.is_on = true;
+    }
+
+    /// Whether hosts may still move.
+    pub(super) fn are_on(&self) -> bool {
+        self.is_on && self.connections != Connections::Fail
+    }
+
+    /// Decides what becomes of a host that has said hello.
+    pub(super) fn place(&mut self, link: LinkId) -> Placement {
+        self.held.remove(&link);
+        let target = self.target();
+        let placement = match (&mut self.connections, target) {
+            _ if !self.is_on => Placement::Stays,
+            (Connections::Fail, _) => Placement::Stays,
+            (Connections::Work, Some(target)) => Placement::Moves(target),
+            (Connections::Untried(left), Some(target)) if *left > 0 => {
+                *left -= 1;
+                Placement::Moves(target)
+            }
+            (Connections::Untried(_) | Connections::Work, _) => Placement::Held,
+        };
+        if placement == Placement::Held {
+            self.held.insert(link);
+        }
+        placement
+    }
+
+    /// Whether a child waits to be moved.
+    pub(super) fn is_held(&self, link: LinkId) -> bool {
+        self.held.contains(&link)
+    }
+
+    /// A child does not wait any more.
+    pub(super) fn release(&mut self, link: LinkId) {
+        self.held.remove(&link);
+    }
+
+    /// The children that wait.
+    pub(super) fn held(&self) -> Vec<LinkId> {
+        self.held.iter().copied().collect()
+    }
+
+    /// The leader of the first host listens at these addresses, if there are any.
+    pub(super) fn target_listens(&mut self, link: LinkId, addresses: Vec<SocketAddr>) {
+        if addresses.is_empty() {
+            self.connections = Connections::Fail;
+        } else {
+            self.target = Some(Target { link, addresses });
+        }
+    }
+
+    /// A host has connected to the leader.
+    pub(super) fn reached(&mut self, host: HostIndex) {
+        if matches!(self.connections, Connections::Untried(_))
+            && self.moved.values().any(|moved| moved.launch.host == host)
+        {
+            self.connections = Connections::Work;
+        }
+    }
+
+    /// A host cannot connect to the leader.
+    pub(super) fn not_reached(&mut self) {
+        if matches!(self.connections, Connections::Untried(_)) {
+            self.connections = Connections::Fail;
+        }
+    }
+
+    /// A child is gone, which may be the leader of the first host.
+    pub(super) fn child_gone(&mut self, link: LinkId) {
+        self.held.remove(&link);
+        if self.target.take_if(|target| target.link == link).is_some()
+            && matches!(self.connections, Connections::Untried(_))
+        {
+            self.connections = Connections::default(); // those that have tried may have failed for that
+        }
+    }
+
+    /// The link to the leader to which hosts move.
+    pub(super) fn target(&self) -> Option<LinkId> {
+        self.target.as_ref().map(|target| target.link)
+    }
+
+    /// The leader awaits a host: returns the link to the host, and the addresses to which it connects.
+    pub(super) fn adopted(&self, launch: Launch) -> Option<(LinkId, &[SocketAddr])> {
+        let is_it = |moved: &MovedHost| moved.launch == launch && !moved.is_superseded;
+        let (link, _) = self.moved.iter().find(|(_, moved)| is_it(moved))?;
+        Some((*link, &self.target.as_ref()?.addresses))
+    }
+
+    /// A child has moved.
+    pub(super) fn add(&mut self, link: LinkId, launch: Launch, rank: Option<Rank>, timing: LaunchTiming) {
+        let moved = MovedHost {
+            launch,
+            rank,
+            timing,
+            is_superseded: false,
+            is_detached: false,
+            is_killed: false,
+            is_open: true,
+            has_exited: false,
+            deadline: Instant::FAR_FUTURE,
+        };
+        self.moved.insert(link, moved);
+    }
+
+    /// The host that was moved from this link, if the leader still awaits news of this process.
+    pub(super) fn told_of(&self, link: LinkId) -> Option<HostIndex> {
+        self.moved.get(&link).filter(|moved| !moved.is_superseded).map(|moved| moved.launch.host)
+    }
+
+    /// The host that was moved from this link.
+    pub(super) fn of(&self, link: LinkId) -> Option<Launch> {
+        self.moved.get(&link).map(|moved| moved.launch)
+    }
+
+    /// How many hosts are below the leader that this node has launched.
+    pub(super) fn launchers(&self) -> usize {
+        self.moved.values().filter(|moved| !moved.has_exited && moved.deadline == Instant::FAR_FUTURE).count()
+    }
+
+    /// The times of this launch, of a host that has moved.
+    pub(super) fn timing(&self, launch: Launch) -> Option<LaunchTiming> {
+        self.moved.values().find(|moved| moved.launch == launch).map(|moved| moved.timing)
+    }
+
+    /// Whether no process is left that leads to a moved host.
+    pub(super) fn is_empty(&self) -> bool {
+        self.moved.is_empty()
+    }
+
+    /// A host has failed by this attempt, or is launched again by it: what an earlier one has started ends
+    /// within this time.
+    pub(super) fn superseded(&mut self, host: HostIndex, attempt: Attempt, by: Instant) {
+        let is_it = |moved: &MovedHost| moved.launch.host == host && moved.launch.attempt <= attempt;
+        self.moved.values_mut().filter(|moved| is_it(moved)).for_each(|moved| moved.is_superseded = true);
+        self.end(by, is_it);
+    }
+
+    /// All processes end within this time.
+    pub(super) fn end_all(&mut self, by: Instant) {
+        self.end(by, |_| true);
+    }
+
+    fn end(&mut self, by: Instant, which: impl Fn(&MovedHost) -> bool) {
+        let links: Vec<_> =
+            self.moved.iter().filter(|(_, moved)| which(moved)).map(|(link, _)| *link).collect();
+        for link in links {
+            self.end_by(link, by);
+        }
+    }
+
+    fn end_by(&mut self, link: LinkId, by: Instant) {
+        let Some(moved) = self.moved.get_mut(&link) else { return };
+        self.deadlines.remove(&(moved.deadline, link));
+        moved.deadline = moved.deadline.min(by);
+        self.deadlines.insert((moved.deadline, link));
+    }
+
+    /// The member of this rank lives on without the session.
+    pub(super) fn detached(&mut self, rank: Rank) {
+        for moved in self.moved.values_mut().filter(|moved| moved.rank == Some(rank)) {
+            moved.is_detached = true;
+        }
+    }
+
+    /// The process has exited. Its output may take until `by`. Returns whether it is gone.
+    pub(super) fn exited(&mut self, link: LinkId, by: Instant) -> bool {
+        let Some(moved) = self.moved.get_mut(&link) else { return false };
+        moved.has_exited = true;
+        self.end_by(link, by);
+        self.remove_if_gone(link)
+    }
+
+    /// Nothing more arrives from the process. Returns whether it is gone.
+    pub(super) fn closed(&mut self, link: LinkId) -> bool {
+        let Some(moved) = self.moved.get_mut(&link) else { return false };
+        moved.is_open = false;
+        self.remove_if_gone(link)
+    }
+
+    fn remove_if_gone(&mut self, link: LinkId) -> bool {
+        let is_gone = self.moved.get(&link).is_some_and(|moved| moved.has_exited && !moved.is_open);
+        if is_gone {
+            self.remove(link);
+        }
+        is_gone
+    }
+
+    fn remove(&mut self, link: LinkId) {
+        if let Some(moved) = self.moved.remove(&link) {
+            self.deadlines.remove(&(moved.deadline, link));
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|&(at, _)| at)
+    }
+
+    /// The next process whose deadline has passed, and what is to be done about it.
+    pub(super) fn expire(&mut self, now: Instant, grace: Duration) -> Option<(LinkId, MovedStep)> {
+        let &(_, link) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
+        let moved = self.moved.get_mut(&link)?;
+        if moved.is_detached || moved.is_killed || moved.has_exited {
+            let step = if moved.is_detached { MovedStep::Release } else { MovedStep::Forget };
+            self.remove(link);
+            return Some((link, step));
+        }
+        self.deadlines.remove(&(moved.deadline, link));
+        (moved.is_killed, moved.is_open, moved.deadline) = (true, false, now + grace);
+        self.deadlines.insert((moved.deadline, link));
+        Some((link, MovedStep::Kill))
+    }
+}
+
+#[cfg(test)]
+mod tests;
