@@ -946,6 +946,16 @@ libi_result libi_options_set_ssh_connect_timeout(libi_options *options, libi_tim
 libi_result libi_options_set_strict_calls(libi_options *options, bool strict);
 
 /**
+ * Sets how many launches this process may have in flight at a time, so that it spares the machine
+ * that it runs on; by default as many as keep it busy. A launch is in flight from the start of its
+ * remote shell until its host has said hello, or until the remote shell has ended. Hosts that are
+ * up launch others without this limit. A start of many hosts at once, as by srun, does not count.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT for 0. Since 0.1.
+ */
+libi_result libi_options_set_front_end_launches(libi_options *options, uint32_t launches);
+
+/**
  * Adds a file that every host gets before its programs are started, which needs an agent: it is
  * put under its base name into a private directory, which LIBI_STAGE names, and which is removed
  * when the session ends. A program that is this file is run from there. It is read now. NULL: no

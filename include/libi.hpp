@@ -319,6 +319,9 @@ public:
     options &settle(milliseconds time) {
         return self(libi_options_set_settle(get(), detail::timeout_of(time)));
     }
+    options &front_end_launches(std::uint32_t launches) {
+        return self(libi_options_set_front_end_launches(get(), launches));
+    }
     options &spares(const hosts &list) { return self(libi_options_set_spares(get(), list.get())); }
     options &local_hosts(const hosts &list) { return self(libi_options_set_local_hosts(get(), list.get())); }
     options &deadline(milliseconds time) {

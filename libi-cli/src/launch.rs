@@ -72,6 +72,11 @@ pub(crate) struct LaunchArgs {
     /// The launch tree: `late` decides during the launch, others in advance
     #[arg(long, value_name = "TREE", default_value = "late")]
     tree: Strategy,
+    /// How many launches this machine may have in flight at a time, for a login node
+    /// that others use [default: as many as keep it busy]; hosts that are up launch
+    /// others without this limit
+    #[arg(long, value_name = "COUNT")]
+    front_end_launches: Option<NonZeroU32>,
     /// How long the launch may take
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = units::duration)]
     deadline: Duration,
@@ -106,6 +111,7 @@ impl LaunchArgs {
         let choice = BackendChoice::new(&self.backend, &all)?;
         let options = LaunchOptions::new()
             .strategy(self.tree)
+            .front_end_launches(self.front_end_launches)
             .spares(spares)
             .allow_plain(self.allow_plain)
             .strict_calls(self.strict_calls)

@@ -6,6 +6,7 @@ mod links;
 mod agent;
 mod backend;
 mod calls;
+mod launches;
 mod stage;
 
 use std::ffi::OsStr;

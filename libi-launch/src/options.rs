@@ -11,6 +11,7 @@ mod engine;
 mod limits;
 mod standard_input;
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -95,6 +96,15 @@ pub struct LaunchOptions {
     /// √n of the first that come up. `flat` keeps all connections at the front end, `kary:K` has K
     /// hosts take those of the others.
     pub strategy: Strategy,
+    /// How many launches the front end itself may have in flight at a time, so that it spares the
+    /// machine that it runs on; by default (`None`) as many as keep it busy. A launch is in flight
+    /// from the start of its remote shell until its host has said hello, or until the remote shell
+    /// has ended.
+    ///
+    /// Hosts that are up launch others without this limit. A start of many hosts at once, as by
+    /// srun, does not count.
+    #[serde(skip)]
+    pub front_end_launches: Option<NonZeroU32>,
     /// Hosts that replace failed ones, in this order, with the same members. Their process counts
     /// are ignored.
     ///
@@ -222,6 +232,7 @@ impl Default for LaunchOptions {
             rules: Rules::default(),
             cost: None,
             strategy: Strategy::default(),
+            front_end_launches: None,
             spares: HostList::new(),
             input: StandardInput::Empty,
             output: Output::default(),
@@ -293,6 +304,11 @@ impl LaunchOptions {
         self.cost.unwrap_or_else(|| self.launch_method().default_cost())
     }
 
+    /// How many launches this node may have in flight at most: only the front end has a limit.
+    pub(crate) fn launch_limit(&self) -> usize {
+        self.front_end_launches.map_or(usize::MAX, |limit| limit.get() as usize)
+    }
+
     /// Whether agents start programs that may not join.
     pub(crate) fn has_any_programs(&self) -> bool {
         self.agent.is_some() && self.programs == Programs::Any
@@ -337,6 +353,7 @@ setters! {
     deadline: Duration,
     rules: Rules,
     strategy: Strategy,
+    front_end_launches: Option<NonZeroU32>,
     spares: HostList,
     output: Output,
     limits: MemberLimits,

@@ -307,3 +307,13 @@ fn several_programs_make_one_session() {
         assert_eq!(run(words), (2, String::new(), text.to_owned()));
     }
 }
+
+#[test]
+fn the_launches_of_the_front_end_are_limited_to_one_or_more() {
+    let words = |limit| ["--hosts", "n[1-4]", "--front-end-launches", limit, "true"];
+    let (status, out, err) = run(&local(&words("1")));
+    assert_eq!((status, out.as_str()), (0, ""), "{err}");
+    let (status, out, err) = run(&local(&words("0")));
+    assert_eq!((status, out.as_str()), (2, ""), "{err}");
+    assert!(err.starts_with("error: invalid value '0' for '--front-end-launches <COUNT>'"), "{err}");
+}

@@ -247,7 +247,7 @@ impl Launcher {
         if let Some(at) = self.window.not_before(now, &estimate) {
             return Err(Some(at));
         }
-        let limit = self.window.limit(&estimate);
+        let limit = self.window_limit(terms);
         self.queue.set_window(limit);
         let limit = self.room_to_stage(limit, terms).unwrap_or(limit);
         let mut counted = self.in_flight_not_silent(now);
@@ -255,7 +255,16 @@ impl Launcher {
         if earliest.map_or(0, |_| 1 + counted.count()) >= limit {
             return Err(earliest.map(|started| self.silent_from(started)));
         }
-        if self.queue.in_flight() >= most { Err(None) } else { Ok(()) }
+        if self.queue.in_flight() >= most {
+            // Once all are silent, a child that is up gets the waiting hosts.
+            return Err(earliest.map(|started| self.silent_from(started)));
+        }
+        Ok(())
+    }
+
+    /// How many launches that are not silent may be in flight.
+    fn window_limit(&self, terms: &Terms) -> usize {
+        self.window.limit(&self.queue.estimate()).min(terms.options.launch_limit())
     }
 
     /// The start times of the launches in flight that have not been silent for long, in order.
@@ -346,10 +355,11 @@ impl Launcher {
         self.again.into_iter().chain(self.health.next_wake()).min()
     }
 
-    /// Whether the last launch was refused for lack of resources, and none is in flight whose host
-    /// will soon take the hosts that wait.
-    pub(super) fn is_stuck(&self, now: Instant) -> bool {
-        self.health.is_out_of_resources() && self.in_flight_not_silent(now).next().is_none()
+    /// Whether the last launch was refused for lack of resources, or `limit` are in flight; and none
+    /// is in flight whose host will soon take the hosts that wait.
+    pub(super) fn is_stuck(&self, limit: usize, now: Instant) -> bool {
+        let is_held = self.health.is_out_of_resources() || self.queue.in_flight() >= limit;
+        is_held && self.in_flight_not_silent(now).next().is_none()
     }
 
     /// Whether new children are given hosts.

@@ -18,6 +18,7 @@ mod feeding;
 mod file_links;
 mod folding;
 mod found;
+mod limits;
 mod many;
 mod scenario;
 mod seeds;
@@ -86,6 +87,7 @@ in_parts! {
     every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_srun, 1 of 5;
     every_session_of_agents_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_agents, 1 of 10;
     every_host_that_the_front_end_cannot_reach_is_launched_by_others: Scenario::with_a_far_front_end, 1 of 20;
+    every_front_end_with_a_limit_keeps_it_and_ends_with_a_true_verdict: Scenario::with_a_limit, 1 of 20;
     every_output_arrives_whole_whether_it_is_merged_or_not: Scenario::with_folds, 1 of 10;
     every_command_ends_with_one_true_outcome_for_each_process: Scenario::with_commands, 1 of 10;
     every_program_gets_all_input_and_nothing_waits_for_what_is_lost: Scenario::with_input, 1 of 10;
@@ -148,6 +150,9 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     if sim.world.alive().any(|(id, _)| id == FRONT) && sim.world.has_starters() {
         return Err("a starter is left running".to_owned());
     }
+    if let Some(in_flight) = sim.world.over_limit {
+        return Err(format!("{in_flight} launches of the front end were in flight"));
+    }
     if let Some(wrong) = &sim.world.disks.wrong {
         return Err(wrong.clone());
     }
@@ -189,7 +194,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
         let is_silent = |fate: &&Fate| matches!(fate, Fate::Hangs | Fate::HangsWithBanner);
         let silent = sim.world.fates.values().filter(is_silent).count() as u32;
         let by = Duration::from_secs(40) + attempt * attempts + rules.failure_linger + SILENCE * silent / 4;
-        latest = latest.min(Instant::ZERO + by);
+        latest = latest.min(Instant::ZERO + by + sim.world.held_by_limit(attempt));
     }
     if *at > latest {
         return Err(format!("the verdict came at {at}, after {latest}"));

@@ -83,6 +83,8 @@ pub(crate) struct Scenario {
     pub(crate) ends: Duration,
     pub(crate) spares: u32,
     pub(crate) strategy: Strategy,
+    /// How many launches the front end may have in flight.
+    pub(crate) limit: Option<NonZeroU32>,
     pub(crate) trouble: Trouble,
     /// Hosts that cannot launch others.
     pub(crate) blocked_launchers: Option<BlockedLaunchers>,
@@ -179,6 +181,7 @@ impl Scenario {
             ends: deadline + millis(20_000 + rng.below(60_000)),
             spares: 0,
             strategy: Strategy::Late,
+            limit: None,
             trouble: Trouble::Nothing,
             blocked_launchers: None,
             far: None,

@@ -30,7 +30,7 @@ impl Scenario {
     }
 
     /// A healthy cluster of eight hosts, of which the third hangs.
-    fn with_one_host_that_hangs(settle: Option<Duration>) -> Self {
+    pub(crate) fn with_one_host_that_hangs(settle: Option<Duration>) -> Self {
         let mut scenario = Self::new(3);
         (scenario.hosts, scenario.members, scenario.bad) = (8, 1, 0.0);
         (scenario.trouble, scenario.policy, scenario.settle) = (Trouble::Hang(1), Policy::AtLeast(7), settle);

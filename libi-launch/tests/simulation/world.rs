@@ -86,6 +86,11 @@ impl Process {
         self.channel.take_if(|channel| *channel == end);
     }
 
+    /// How many launches of hosts have not joined, and have not ended.
+    pub(crate) fn launches_in_flight(&self) -> usize {
+        self.hosts.iter().filter(|link| self.children.get(link) == Some(&None)).count()
+    }
+
     pub(crate) fn children_count(&self) -> usize {
         self.started.len()
     }
@@ -116,6 +121,8 @@ pub(crate) struct Cluster {
     pub(crate) futile_launch: Option<(HostIndex, Instant)>,
     /// The places that were taken when the session was reported as up, as far as the front end could know.
     pub(crate) present_at_up: BTreeSet<MemberRole>,
+    /// How many launches of the front end were in flight when they exceeded its limit.
+    pub(crate) over_limit: Option<usize>,
     /// The time of the last external fault.
     pub(crate) last_fault: Instant,
     /// Whether a link has broken without an external fault.
@@ -164,6 +171,7 @@ impl Cluster {
             given_up,
             futile_launch,
             present_at_up,
+            over_limit: None,
             last_fault: Instant::ZERO,
             was_cut: false,
             direct,

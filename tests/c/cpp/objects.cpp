@@ -69,7 +69,7 @@ void descriptions() {
     libi::options how;
     how.min_hosts(0).min_hosts(1).settle(1s).spares(libi::hosts("n1"))
         .local_hosts(libi::hosts()).deadline(5s).rule(LIBI_RULE_KILL_GRACE, 100ms)
-        .rule(LIBI_RULE_ATTEMPTS, 1);
+        .rule(LIBI_RULE_ATTEMPTS, 1).front_end_launches(8);
     how.input_to_all().input().output(LIBI_OUTPUT_EVENTS)
         .output(LIBI_OUTPUT_FILES, "/nowhere")
         .output(LIBI_OUTPUT_DISCARD).links(LIBI_LINKS_CHANNEL).engine(LIBI_ENGINE_APART);

@@ -149,6 +149,9 @@ static void options(void)
   DONE(libi_options_set_strategy(how, "kary:16"));
   GIVES(LIBI_ERR_ARGUMENT, libi_options_set_strategy(how, "oak"));
   SAYS("there is no tree \"oak\"", libi_last_error());
+  DONE(libi_options_set_front_end_launches(how, 8));
+  GIVES(LIBI_ERR_ARGUMENT, libi_options_set_front_end_launches(how, 0));
+  SAYS("0 launches", libi_last_error());
   DONE(libi_options_set_input(how, true));
   DONE(libi_options_set_input_to_all(how));
   DONE(libi_options_set_output(how, LIBI_OUTPUT_FILES, "/nowhere"));
@@ -239,6 +242,7 @@ static void no_options(void)
   GIVES(LIBI_ERR_NULL, libi_options_set_rule(NULL, LIBI_RULE_ATTEMPTS, 1));
   GIVES(LIBI_ERR_NULL, libi_options_set_cost(NULL, 0, 0));
   GIVES(LIBI_ERR_NULL, libi_options_set_strategy(NULL, "late"));
+  GIVES(LIBI_ERR_NULL, libi_options_set_front_end_launches(NULL, 1));
   GIVES(LIBI_ERR_NULL, libi_options_set_input(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_input_to_all(NULL));
   GIVES(LIBI_ERR_NULL, libi_options_set_output(NULL, LIBI_OUTPUT_EVENTS, NULL));

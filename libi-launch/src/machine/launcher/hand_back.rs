@@ -61,6 +61,9 @@
 //! times, and gives the host up. A front end that gets hosts back for lack of resources does not
 //! launch all hosts itself.
 //!
+//! The front end may have a limit of launches. If as many are in flight, and all have been silent for
+//! long, a child that is up gets the waiting hosts as well.
+//!
 //! Static trees are kept as far as possible: a parent that takes hosts back launches all that its
 //! child should have had below it.
 

@@ -127,8 +127,7 @@ impl Launcher {
     /// How many of the waiting hosts a child gets that is up now, where children that lack files are to
     /// be few: as many as each of the others, and of those that may still be launched.
     fn part_to_stage(&self, terms: &Terms) -> Option<usize> {
-        let limit = self.window.limit(&self.queue.estimate());
-        let room = self.room_to_stage(limit, terms)?;
+        let room = self.room_to_stage(self.window_limit(terms), terms)?;
         // The child is one of those in flight.
         let parts = self.queue.in_flight().max(room).max(1);
         Some(self.queue.waiting().div_ceil(parts))

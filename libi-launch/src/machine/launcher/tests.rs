@@ -1,5 +1,7 @@
 //! A launcher without a node: what it launches, gives away and reports.
 
+use std::num::NonZeroU32;
+
 use libi_core::dist::layout::Block;
 use libi_core::ids::Rank;
 
@@ -137,6 +139,35 @@ fn no_more_than_the_limit_are_in_flight() {
 }
 
 #[test]
+fn a_front_end_with_a_limit_keeps_few_hosts_and_leaves_all_to_a_child_when_its_launches_are_silent() {
+    let given = |limit| {
+        let mut front = Leader::of(0..0);
+        let cost = Cost::new(Duration::from_millis(10), Duration::from_secs(1));
+        front.launcher.accept((0..200).map(spec).collect(), Estimate::assumed(&cost), false);
+        front.options.front_end_launches = NonZeroU32::new(limit);
+        let launches: Vec<Launch> = (0..2).map_while(|_| front.launch(at(1))).collect();
+        let share = |launcher: &mut Launcher, terms: &Terms, reports: &mut _| {
+            launcher.ready(LinkId(7), launches[0], terms);
+            launcher.share_out([(LinkId(7), launches[0].host, 1)].into_iter(), terms, reports)
+        };
+        let first = front.act(at(2), share).remove(0).1.specs.len();
+        (front, first)
+    };
+    let (mut front, given_by_two) = given(2);
+    let (_, given_by_many) = given(100);
+    assert!(given_by_two > given_by_many + 10, "{given_by_two} {given_by_many}");
+
+    let launch = |front: &mut Leader, now| front.launch_if_fewer_than(2, now);
+    assert!(launch(&mut front, at(2)).is_some() && launch(&mut front, at(2)).is_none());
+    let silent = front.launcher.next_wake().unwrap();
+    assert!(silent < at(5) && !front.launcher.is_stuck(2, at(2)));
+    assert_eq!(launch(&mut front, silent), None, "silent launches count");
+    let silent = front.launcher.next_wake().unwrap();
+    assert!(silent > at(5) && front.launcher.is_stuck(2, silent), "{silent}");
+    assert!(!front.launcher.is_stuck(3, silent));
+}
+
+#[test]
 fn children_that_lack_files_are_few_and_get_all_hosts() {
     let mut leader = Leader::of(1..33);
     let mut load = StagingLoad { children: 0, each: Some(Duration::from_secs(8)) };
@@ -189,8 +220,11 @@ fn a_launcher_without_resources_waits_for_launches_in_flight_until_they_are_sile
     let given =
         leader.act(at(2), |launcher, terms, _| launcher.ready(LinkId(1), launches[0], terms)).unwrap();
     assert!((10..30).contains(&given.specs.len()), "the other one gets its part: {}", given.specs.len());
-    assert!(!leader.launcher.is_stuck(at(2)));
-    assert!(silent > at(3) && leader.launcher.is_stuck(silent), "what is silent gets none: {silent}");
+    assert!(!leader.launcher.is_stuck(usize::MAX, at(2)));
+    assert!(
+        silent > at(3) && leader.launcher.is_stuck(usize::MAX, silent),
+        "what is silent gets none: {silent}"
+    );
 }
 
 #[test]

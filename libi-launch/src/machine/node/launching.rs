@@ -38,13 +38,21 @@ impl Node {
         launcher.next(most, &terms)
     }
 
-    /// The most launches in flight under the back-end's limit of children. One launch is always
-    /// allowed, so that its failure can be reported.
+    /// The most launches in flight under the back-end's limit of children and the front end's limit
+    /// of launches.
     fn max_in_flight(&self) -> usize {
-        let Some(most) = self.options.launch_method().max_children() else { return MAX_LAUNCHES };
-        let held = self.children.leaders().count();
-        let up = held.saturating_sub(self.launcher.in_flight());
-        most.saturating_sub(up).clamp(1, MAX_LAUNCHES)
+        let in_flight = self.launcher.in_flight();
+        let most = self.options.launch_method().max_children().map_or(MAX_LAUNCHES, |most| {
+            let up = self.children.leaders().count().saturating_sub(in_flight);
+            // One launch is always allowed, so that its failure can be reported.
+            most.saturating_sub(up).clamp(1, MAX_LAUNCHES)
+        });
+        let Some(limit) = self.options.front_end_launches else { return most };
+        // What was withdrawn or has failed is not in flight for the launcher, but takes part of the
+        // machine until its process has ended.
+        let not_up = self.children.leaders().filter(|(_, child)| child.phase() < Phase::Joining).count();
+        let ending = not_up.saturating_sub(in_flight);
+        most.min((limit.get() as usize).saturating_sub(ending))
     }
 
     fn start_host(&mut self, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
@@ -202,6 +210,8 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use libi_core::plan::late::Attempt;
 
     use super::*;
@@ -222,6 +232,23 @@ mod tests {
                 node.children.add(child, Instant::FAR_FUTURE);
             }
             assert_eq!(node.max_in_flight(), may, "{held} are up");
+        }
+    }
+
+    #[test]
+    fn a_launch_that_ends_counts_for_the_limit_of_the_front_end_until_its_process_is_gone() {
+        let mut node = Node::member(0, String::new(), 1);
+        node.options.front_end_launches = NonZeroU32::new(3);
+        assert_eq!(node.max_in_flight(), 3);
+        let role = |host| ChildRole::Leader(Launch { host: HostIndex(host), attempt: Attempt::default() });
+        let up = children::joined(role(1), Vec::new(), Instant::ZERO);
+        node.children.add(up, Instant::FAR_FUTURE);
+        assert_eq!(node.max_in_flight(), 3, "a host that is up is no launch");
+        for (host, may) in [(2, 2), (3, 1), (4, 0), (5, 0)] {
+            let mut child = children::started(role(host), Vec::new(), Instant::ZERO);
+            child.end(Cause::TimedOut);
+            node.children.add(child, Instant::FAR_FUTURE);
+            assert_eq!(node.max_in_flight(), may);
         }
     }
 }

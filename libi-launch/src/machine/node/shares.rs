@@ -54,7 +54,7 @@ impl Node {
         }
     }
 
-    /// A child that is up and can take hosts for which this node has no resources.
+    /// A child that is up and can take hosts that this node cannot launch.
     pub(super) fn child_for_overflow(&self) -> Option<(LinkId, HostIndex)> {
         let others_launch = match &self.role {
             Role::FrontEnd(front) if front.launchers().are_all() => self.launcher.children_may_launch(),
@@ -66,10 +66,10 @@ impl Node {
         heirs.find_map(|(link, child)| Some((link, child.host()?)))
     }
 
-    /// Gives waiting hosts to a child that is up, if this node has no resources and no launch is in
-    /// flight that will soon take them.
+    /// Gives waiting hosts to a child that is up, if this node has no resources or may make no
+    /// further launch, and no launch is in flight that will soon take them.
     pub(super) fn hand_down(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        if self.launcher.is_stuck(now)
+        if self.launcher.is_stuck(self.options.launch_limit(), now)
             && self.stage.is_launching()
             && let Some((link, child)) = self.child_for_overflow()
             && let Some(given) = self.launcher.give_waiting_to(child)

@@ -51,7 +51,8 @@ impl Scenario {
             .deadline(self.deadline)
             .links(self.links)
             .cost(self.cost())
-            .strategy(self.relays.map_or(self.strategy, |relays| Strategy::Static(Shape::Kary(relays))));
+            .strategy(self.relays.map_or(self.strategy, |relays| Strategy::Static(Shape::Kary(relays))))
+            .front_end_launches(self.limit);
         let starter = Starter::new(OsBytes::try_from("starter").unwrap());
         let starter = Starter { hosts_per_start: self.hosts_per_start, ..starter };
         let options = match self.srun() {

@@ -79,6 +79,7 @@ impl Cluster {
             return;
         }
         self.process(from).children.insert(link, None);
+        self.check_limit();
         let (seq, rem, turns) = match request {
             StartRequest::Host(..) => {
                 let (seq, rem) = self.scenario.costs(&mut self.rng);
