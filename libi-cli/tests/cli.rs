@@ -138,6 +138,50 @@ fn every_launch_can_be_shown() {
 }
 
 #[test]
+fn a_front_end_is_a_launcher_and_none_of_the_hosts() {
+    let words = plan("n[1-3]", &["--front-end", "--launches"]);
+    let text = libi(&words.iter().map(String::as_str).collect::<Vec<_>>()).out;
+    for (row, host) in text.lines().skip(1).zip(["n1", "n2", "n3"]) {
+        let mut cells = row.split("  ").filter(|cell| !cell.is_empty());
+        assert_eq!((cells.next(), cells.next()), (Some(host), Some("the front end")), "{text}");
+    }
+    assert!(text.contains("3 hosts by late: 0.206 s, depth 1, at most 3 children"), "{text}");
+    assert!(text.contains("the front end launched n3 after 2 others"), "{text}");
+
+    // As fast as with one more host that is up from the beginning.
+    let with = plan_json("1000", &["--front-end", "--launches"]);
+    assert_eq!(with["launch_time_s"], plan_json("1001", &[])["launch_time_s"]);
+    assert_eq!((&with["hosts"], &with["front_end"]), (&1000.into(), &true.into()));
+    assert_eq!(with["launches"].as_array().unwrap().len(), 1000);
+    let first = &with["launches"][0];
+    assert_eq!((&first["host"], &first["launcher"]), (&0.into(), &"the front end".into()));
+    assert_eq!(with["critical_path"][0]["launcher"], "the front end");
+
+    // A static tree is laid out below the first host.
+    let chain = plan_json("n[1-3]", &["--front-end", "--tree", "chain", "--launches"]);
+    let launchers: Vec<_> = chain["launches"].as_array().unwrap().iter().map(|it| &it["launcher"]).collect();
+    assert_eq!(launchers, ["the front end", "n1", "n2"]);
+    assert_eq!(chain["launch_time_s"], 0.536);
+    let ranked = plan_json("1000", &["--front-end", "--rank"]);
+    assert_eq!((&ranked[0]["tree"], &ranked[0]["hosts"]), (&"late".into(), &1000.into()));
+    let greedy = ranked.as_array().unwrap().iter().find(|row| row["tree"] == "greedy").unwrap();
+    assert_eq!(greedy["launch_time_s"], 0.781);
+}
+
+#[test]
+fn a_front_end_that_may_launch_one_host_at_a_time_is_up_later() {
+    let limited =
+        |most| plan_json("1000", &["--front-end", "--front-end-launches", most])["launch_time_s"].clone();
+    assert_eq!(limited("1000"), plan_json("1000", &["--front-end"])["launch_time_s"]);
+    assert!(limited("1").as_f64() > limited("1000").as_f64());
+    for words in [&["--front-end-launches", "1"][..], &["--front-end", "--front-end-launches", "0"]] {
+        let words = plan("5", words);
+        let error = usage_error(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(error.contains("--front-end"), "{error}");
+    }
+}
+
+#[test]
 fn a_path_too_long_to_read_is_given_by_its_length() {
     let plan = plan_json("100000", &["--tree", "chain"]);
     assert_eq!(plan["critical_path_length"], 99_999);

@@ -9,16 +9,16 @@ use std::collections::BTreeSet;
 
 use crate::draw::{Axis, CURVE, Canvas, Escaped, LEFT, NAME, ROW, TOP, shortened};
 use libi_core::plan::explain::explain;
-use libi_core::plan::{Schedule, Tree};
+use libi_core::plan::{Root, Schedule, Tree};
 use libi_core::time::{Instant, Rounded};
 
 /// The number of launches that a picture shows; up to as many again belong to the path to the last
 /// host.
 pub const MAX_ROWS: u32 = 200;
 
-/// Draws a launch; `name` gives the label of each node.
+/// Draws a launch; `name` gives the label of each node. A front end is no host that is up.
 #[must_use]
-pub fn launch(tree: &Tree, schedule: &Schedule, name: &dyn Fn(u32) -> String) -> String {
+pub fn launch(tree: &Tree, schedule: &Schedule, root: Root, name: &dyn Fn(u32) -> String) -> String {
     let path = explain(tree, schedule).path;
     let hidden = path.len().saturating_sub(MAX_ROWS as usize);
     let ends =
@@ -32,13 +32,15 @@ pub fn launch(tree: &Tree, schedule: &Schedule, name: &dyn Fn(u32) -> String) ->
 
     let last = schedule.ready(schedule.last()).unwrap_or_default().as_secs_f64();
     let mut canvas = Canvas::new(Axis::to(last), bottom + 40.0);
-    title(&mut canvas, tree, schedule, every);
+    let hosts = root.hosts(tree.hosts());
+    title(&mut canvas, tree, hosts, schedule, every);
     canvas.grid(bottom);
-    let mut up: Vec<_> = (0..tree.hosts()).filter_map(|node| schedule.ready(node)).collect();
+    let mut up: Vec<_> =
+        (tree.hosts() - hosts..tree.hosts()).filter_map(|node| schedule.ready(node)).collect();
     up.sort_unstable();
     let up: Vec<f64> = up.into_iter().map(Instant::as_secs_f64).collect();
-    canvas.curve(&up, tree.hosts() as usize, "stroke=\"#2563eb\" stroke-width=\"2\"");
-    canvas.curve_axis(tree.hosts() as usize);
+    canvas.curve(&up, hosts as usize, "stroke=\"#2563eb\" stroke-width=\"2\"");
+    canvas.curve_axis(hosts as usize);
     for (row, (launcher, node)) in shown.enumerate() {
         let y = first_row + row as f64 * ROW;
         bar(&mut canvas, y, schedule, node, path.contains(&node), &name(node), &name(launcher));
@@ -46,8 +48,8 @@ pub fn launch(tree: &Tree, schedule: &Schedule, name: &dyn Fn(u32) -> String) ->
     canvas.finish()
 }
 
-fn title(canvas: &mut Canvas, tree: &Tree, schedule: &Schedule, every: u32) {
-    let (hosts, depth, most) = (tree.hosts(), tree.depth(), tree.max_children());
+fn title(canvas: &mut Canvas, tree: &Tree, hosts: u32, schedule: &Schedule, every: u32) {
+    let (depth, most) = (tree.depth(), tree.max_children());
     let time = Rounded(schedule.launch_time());
     let constant = schedule.constant();
     canvas.line(format_args!(
@@ -99,7 +101,7 @@ mod tests {
     fn drawn(hosts: u32) -> String {
         let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(172));
         let (tree, schedule) = greedy::plan(NonZeroU32::new(hosts).unwrap(), &cost);
-        launch(&tree, &schedule, &|node| format!("<n{node}>"))
+        launch(&tree, &schedule, Root::Host, &|node| format!("<n{node}>"))
     }
 
     #[test]
@@ -113,10 +115,19 @@ mod tests {
     }
 
     #[test]
+    fn a_front_end_is_a_launcher_and_no_host_that_is_up() {
+        let (tree, schedule) = greedy::plan(NonZeroU32::new(4).unwrap(), &Cost::default());
+        let name = |node| if node == 0 { "front end".to_owned() } else { format!("n{node}") };
+        let svg = launch(&tree, &schedule, Root::FrontEnd { launches: None }, &name);
+        assert!(svg.contains(">hosts: 3; all up") && !svg.contains(">front end<"), "{svg}");
+        assert!(svg.contains("n1: launched by front end at "), "{svg}");
+    }
+
+    #[test]
     fn a_path_through_every_host_is_cut_in_the_middle() {
         let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(172));
         let tree = libi_core::plan::Shape::Chain.tree(NonZeroU32::new(100_000).unwrap(), &cost);
-        let svg = launch(&tree, &tree.schedule(&cost), &|node| format!("n{node}"));
+        let svg = launch(&tree, &tree.schedule(&cost), Root::Host, &|node| format!("n{node}"));
         assert!((1..=2 * MAX_ROWS as usize).contains(&svg.matches("<title>").count()));
         assert!(svg.contains(">n1<") && svg.contains(">n99999<"));
     }
@@ -139,6 +150,6 @@ mod tests {
     fn a_launch_of_nobody_or_in_no_time_is_drawn_too() {
         assert!(drawn(1).ends_with("</svg>\n"));
         let (tree, schedule) = greedy::plan(NonZeroU32::new(3).unwrap(), &Cost::default());
-        assert!(launch(&tree, &schedule, &|_| String::new()).ends_with("</svg>\n"));
+        assert!(launch(&tree, &schedule, Root::Host, &|_| String::new()).ends_with("</svg>\n"));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A [`Shape`] is a rule for a tree over any number of hosts, a [`Tree`] the result for one number,
 //! and a [`Schedule`] the times of its launches. A [`Strategy`] is what a user asks for: a shape,
-//! or late commit, which has no tree until the launch is over.
+//! or late commit, which has no tree until the launch is over. The [`Root`] of a tree is its first
+//! host, or a front end.
 //!
 //! # The model
 //! A process on another host is started through a remote shell or a resource manager. That costs
@@ -97,7 +98,7 @@ pub use relays::relays;
 pub use runs::{HostRuns, HostRunsError};
 pub use shapes::Shape;
 pub use strategy::{STRATEGY_NAMES, Strategy, UnknownStrategy};
-pub use tree::{Schedule, Tree, TreeError};
+pub use tree::{Root, Schedule, Tree, TreeError};
 
 /// A node's number as an index; `usize` has at least 32 bits on every supported system.
 pub(crate) const fn as_index(node: u32) -> usize {

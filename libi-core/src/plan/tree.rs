@@ -6,11 +6,45 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use super::as_index;
 use crate::cost::Cost;
 use crate::time::Instant;
+
+/// What node 0 of a tree is, which is up when the launch begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Root {
+    /// The first host.
+    #[default]
+    Host,
+    /// A front end, which is none of the hosts: host i is node i + 1.
+    FrontEnd {
+        /// How many launches it may have in flight; `None` does not limit them.
+        launches: Option<NonZeroU32>,
+    },
+}
+
+impl Root {
+    /// Whether node 0 is no host.
+    #[must_use]
+    pub fn is_front_end(self) -> bool {
+        matches!(self, Self::FrontEnd { .. })
+    }
+
+    /// The number of hosts in a tree of so many nodes.
+    #[must_use]
+    pub fn hosts(self, nodes: u32) -> u32 {
+        nodes - u32::from(self.is_front_end())
+    }
+
+    /// The number of nodes of a tree over so many hosts.
+    #[must_use]
+    pub fn nodes(self, hosts: NonZeroU32) -> NonZeroU32 {
+        hosts.saturating_add(u32::from(self.is_front_end()))
+    }
+}
 
 /// A launch tree. Node 0 is the root, which is up when the launch begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +95,14 @@ impl Tree {
         Self { parents }
     }
 
-    /// The number of hosts, the root included.
+    /// This tree with a new root, which launches the present one and nothing else.
+    #[must_use]
+    pub fn below_front_end(&self) -> Self {
+        let below = self.parents.iter().skip(1).map(|parent| parent + 1);
+        Self::from_ordered([0, 0].into_iter().chain(below).collect())
+    }
+
+    /// The number of nodes, the root included.
     #[must_use]
     pub fn hosts(&self) -> u32 {
         self.parents.len() as u32 // from_parents refuses more
@@ -173,6 +214,19 @@ mod tests {
     fn parents_must_come_before_their_children() {
         assert_eq!(Tree::from_parents(vec![]), Err(TreeError::Empty));
         assert_eq!(Tree::from_parents(vec![0, 0, 2]), Err(TreeError::ParentNotBefore { node: 2, parent: 2 }));
+    }
+
+    #[test]
+    fn a_tree_below_a_front_end_is_the_same_one_launch_later() {
+        let (tree, cost) = (Tree::from_parents(vec![0, 0, 0, 1]).unwrap(), Cost::new(MS(7), MS(100)));
+        let below = tree.below_front_end();
+        assert_eq!(below.launches().collect::<Vec<_>>(), [(0, 1), (1, 2), (1, 3), (2, 4)]);
+        for node in 0..4 {
+            let at = tree.schedule(&cost).ready(node).unwrap() + MS(100);
+            assert_eq!(below.schedule(&cost).ready(node + 1), Some(at));
+        }
+        let lone = Tree::from_parents(vec![0]).unwrap().below_front_end();
+        assert_eq!(lone.launches().collect::<Vec<_>>(), [(0, 1)]);
     }
 
     #[test]

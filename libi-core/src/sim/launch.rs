@@ -46,6 +46,8 @@ pub struct Setup {
     pub hosts: NonZeroU32,
     /// How launches are distributed.
     pub strategy: Strategy,
+    /// How many launches the root may have in flight; `None` does not limit them.
+    pub root_launches: Option<NonZeroU32>,
     /// SEQ of each launch.
     pub seq: Jitter,
     /// REM of each launch.
@@ -75,6 +77,7 @@ impl Setup {
         Self {
             hosts,
             strategy,
+            root_launches: None,
             seq: Jitter::Constant(cost.seq),
             rem: Jitter::Constant(cost.rem),
             constant: cost.constant,
@@ -206,7 +209,11 @@ const COST_STREAM: u64 = 2 << 32;
 
 impl Cluster<'_> {
     fn begin(&mut self, host: HostIndex, work: Assignment, agenda: &mut Agenda<Self>) {
-        let node = agenda.start(SimLauncher::new(work, self.setup.retries));
+        let mut launcher = SimLauncher::new(work, self.setup.retries);
+        if let Some(most) = self.setup.root_launches.filter(|_| host == HostIndex(0)) {
+            launcher.limit(most.get());
+        }
+        let node = agenda.start(launcher);
         self.host_of.push(host);
         agenda.tell(agenda.now(), node, Event::Begin);
     }

@@ -22,6 +22,8 @@ pub(super) struct SimLauncher {
     /// When the launch that occupies it was started.
     busy: Option<Instant>,
     in_flight: u32,
+    /// How many may be in flight.
+    most: u32,
     retries: u16,
 }
 
@@ -66,7 +68,7 @@ impl Machine for SimLauncher {
             Event::Answered(launch) => self.answered(launch, now, effects),
             Event::Failed(launch) => self.failed(launch, now, effects),
         }
-        if self.busy.is_none() {
+        if self.busy.is_none() && self.in_flight < self.most {
             self.launch(now, effects);
         }
     }
@@ -74,7 +76,15 @@ impl Machine for SimLauncher {
 
 impl SimLauncher {
     pub(super) fn new(work: Assignment, retries: u16) -> Self {
-        Self { work, busy: None, in_flight: 0, retries }
+        Self { work, busy: None, in_flight: 0, most: u32::MAX, retries }
+    }
+
+    /// Limits the launches that it may have in flight.
+    pub(super) fn limit(&mut self, most: u32) {
+        self.most = most;
+        if let Assignment::Late(queue) = &mut self.work {
+            queue.set_window(most as usize);
+        }
     }
 
     fn free(&mut self, now: Instant) {
