@@ -70,8 +70,10 @@
 //! of REM are counted from the turns. Where starts take SEQ by themselves, start and turn coincide.
 //!
 //! The queue has no clock and does not pace launches: the caller decides how many may be in flight.
-//! A caller that allows fewer than REM / SEQ says so with [`Queue::set_window`]; the launcher's own
-//! slots are then further apart, and it keeps fewer hosts.
+//! A caller that allows fewer than REM / SEQ says so with [`Queue::set_window`]. The launcher then
+//! has so many places, each of which is free again when the launch that has taken it is ready, and
+//! keeps the hosts that it and its children can have up from there. With constant costs no launch
+//! under that limit is faster.
 
 mod capacity;
 mod further;

@@ -17,13 +17,11 @@ const SILENT_AFTER: u64 = 2;
 pub(super) struct LaunchCapacity {
     /// The number of hosts that one of them can have up over time.
     pub(super) growth: Growth,
-    /// The same for the launcher itself, if it can launch more.
-    pub(super) launcher_growth: Option<Growth>,
+    /// When the launcher itself can launch more.
+    pub(super) launcher: LauncherSlots,
     /// Now, when children are ready that have so many hosts to launch already.
     pub(super) now: u64,
     pub(super) loads: Vec<u32>,
-    /// The launcher's next launch slot.
-    pub(super) launcher_slot: u64,
     /// When the launches in flight are expected to be ready: in order, but for overdue ones, which
     /// come first.
     pub(super) in_flight: Vec<u64>,
@@ -31,13 +29,55 @@ pub(super) struct LaunchCapacity {
     pub(super) remaining: u32,
 }
 
+/// When the launcher can make its next launches.
+pub(super) enum LauncherSlots {
+    /// It launches no more.
+    None,
+    /// From then on, SEQ apart.
+    From(u64),
+    /// It may have so few launches in flight that it waits for their answers: from then on one
+    /// after the other, REM apart, in each of these places.
+    Places(Vec<u64>),
+}
+
+impl LauncherSlots {
+    /// The slots in a window of this size, of which these launches in flight take a part until
+    /// they are ready. The next slot is at `slot`, and a launch keeps the launcher busy for SEQ.
+    pub(super) fn in_window(window: u32, in_flight: &[u64], slot: u64, seq: u64) -> Self {
+        let window = window.max(1) as usize;
+        let free = window.saturating_sub(in_flight.len());
+        let mut answers = in_flight.to_vec();
+        answers.sort_unstable();
+        let taken = answers.split_off(answers.len().saturating_sub(window));
+        let open = core::iter::repeat_n(slot, free).chain(taken);
+        let at = |(before, open): (u64, u64)| open.max(slot.saturating_add(seq.saturating_mul(before)));
+        Self::Places((0..).zip(open).map(at).collect())
+    }
+
+    /// The number of hosts that the launcher and these hosts can have up by this time.
+    fn up_by(&self, finish: u64, growth: &Growth, limit: u32) -> u32 {
+        let places = match self {
+            Self::None => return 0,
+            Self::From(slot) => return growth.others_up(finish.saturating_sub(*slot), limit),
+            Self::Places(places) => places,
+        };
+        let mut up = 0u32;
+        for place in places {
+            let mut ready = place.saturating_add(growth.rem());
+            while ready <= finish && up < limit {
+                up = up.saturating_add(growth.others_up(finish - ready, limit)).saturating_add(1);
+                ready = ready.saturating_add(growth.rem());
+            }
+        }
+        up
+    }
+}
+
 impl LaunchCapacity {
     /// Whether all hosts can be up at this time.
     fn can_finish_by(&self, finish: u64) -> bool {
         let up_from = |ready: u64| self.growth.others_up(finish.saturating_sub(ready), self.remaining);
-        let own = self
-            .launcher_growth
-            .map_or(0, |growth| growth.others_up(finish.saturating_sub(self.launcher_slot), self.remaining));
+        let own = self.launcher.up_by(finish, &self.growth, self.remaining);
         let of_each = up_from(self.now);
         let of_children = self.loads.iter().map(|load| of_each.saturating_sub(*load));
         let mut up = of_children.fold(own, u32::saturating_add);

@@ -3,13 +3,12 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::capacity::LaunchCapacity;
+use super::capacity::{LaunchCapacity, LauncherSlots};
 use super::withdrawal::LateTurn;
 use super::{HostRuns, HostState, Launch, Queue, QueueError, Share, UpChild};
-use crate::cost::Cost;
 use crate::ids::HostIndex;
 use crate::plan::growth::Growth;
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
 impl Queue {
     /// A launched host says hello: it can launch others. Returns its share of the queue, which may
@@ -107,17 +106,27 @@ impl Queue {
             return 0;
         }
         let cost = self.estimate.cost();
-        // With few launches in flight, this node is limited by their answers.
-        let seq = self.window.map_or(cost.seq, |window| cost.seq.max(cost.rem / window.max(1)));
         let growth = Growth::new(&cost);
         let late_launches = late.iter().copied().collect();
+        let in_flight = self.in_flight.expected_but(&late_launches, now, growth.rem());
+        let slot = self.turns.slot_without(late.len(), &self.estimate).max(now).as_nanos();
+        let seq = nanos(cost.seq);
+        let is_narrow = |window: &u32| {
+            // With fewer in flight, this node waits for their answers.
+            (*window as usize) < in_flight.len() + remaining
+                && seq.saturating_mul(u64::from(*window)) < growth.rem()
+        };
+        let launcher = match self.window.filter(is_narrow) {
+            _ if !launches => LauncherSlots::None,
+            Some(window) => LauncherSlots::in_window(window, &in_flight, slot, seq),
+            None => LauncherSlots::From(slot),
+        };
         let capacity = LaunchCapacity {
             growth,
-            launcher_growth: launches.then(|| Growth::new(&Cost { seq, ..cost })),
+            launcher,
             now: now.as_nanos(),
             loads,
-            launcher_slot: self.turns.slot_without(late.len(), &self.estimate).max(now).as_nanos(),
-            in_flight: self.in_flight.expected_but(&late_launches, now, growth.rem()),
+            in_flight,
             remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
         };
         self.earliest_finish = capacity.earliest_finish(self.earliest_finish);
