@@ -168,6 +168,12 @@ const FOUND_WITH_FOLDS: [u64; 2] = [174_869_730_180, 283_371_951_800];
 /// unlimited attempts that left no host to others.
 const FOUND_WITH_A_FAR_FRONT_END: [u64; 1] = [560_570_478_595];
 
+/// Seeds that have found defects since hosts that the front end has launched move: the end of a process was
+/// told of the next one on that host, moves counted as proof that launching works, hosts that a leader
+/// handed back were not ended, and a link that breaks during the move was no attempt. And a host that
+/// no other could launch was given up with attempts left.
+const FOUND_WITH_MOVES: [u64; 6] = [4_242_801, 99_000_600, 99_000_807, 99_004_534, 31_415_247, 31_415_648];
+
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let found = FOUND.into_iter().map(Scenario::new);
@@ -183,6 +189,7 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let few = few.chain(FOUND_WITH_AGENTS.into_iter().map(Scenario::with_agents));
     let few = few.chain(FOUND_WITH_COMMANDS.into_iter().map(Scenario::with_commands));
     let few = few.chain(FOUND_WITH_STAGING.into_iter().map(Scenario::with_staging));
+    let few = few.chain(FOUND_WITH_MOVES.into_iter().map(Scenario::with_settle));
     let few = few.chain(FOUND_WITH_SETTLE_AND_FEW_HOSTS.into_iter().map(Scenario::with_settle));
     let few = few.chain(FOUND_WITH_A_FAR_FRONT_END.into_iter().map(Scenario::with_a_far_front_end));
     let found = found.chain(few.map(Scenario::mostly_small));

@@ -213,6 +213,32 @@ impl Launcher {
         }
     }
 
+    /// A host that the front end has launched has failed before it was up here. That says nothing about
+    /// launches from here.
+    pub(in crate::machine) fn adopted_failed(
+        &mut self,
+        launch: Launch,
+        failure: Failure,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        if !self.queue.is_in_flight(launch) {
+            return; // it is launched again already
+        }
+        let retry = self.retry(launch, &failure, terms);
+        let is_handed_back = self.health.is_unusable() && retry != Retry::Never;
+        let here = if is_handed_back { Retry::Never } else { retry };
+        if self.queue.child_failed(launch, terms.now, here).is_err() {
+            return;
+        }
+        if is_handed_back {
+            let next = launch.attempt.after_failure();
+            reports.push(ChildMessage::HandBack(launch.host, next, false));
+        } else if retry == Retry::Never {
+            self.give_up_host(launch, failure, reports);
+        }
+    }
+
     /// A host that was redirected to a child is lost with that child.
     pub(in crate::machine) fn lost_below(
         &mut self,

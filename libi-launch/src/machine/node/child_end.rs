@@ -226,6 +226,10 @@ impl Node {
         }
         match child.launch() {
             _ if leaves => {}
+            Some(launch) if child.is_moved_here() && !was_up => {
+                let (launcher, terms, reports) = self.launcher(now);
+                launcher.adopted_failed(launch, failure, &terms, reports);
+            }
             Some(launch) => {
                 self.leader_failed(launch, was_up, with_others, failure, now);
                 self.lost_with_relay(launch.host, with_others, below, now);
