@@ -21,6 +21,9 @@
 //! its host leaves in that child's share. A child whose share has proved too small gets a further
 //! one (`further.rs`).
 //!
+//! A launch in flight may also end in a child's share ([`move_to`](Queue::move_to)), whose queue
+//! [expects](Queue::expect) it: the host becomes a child of that child.
+//!
 //! A waiting host may also leave in a share. The child then has to launch it, and this node only
 //! remembers which child has it, for as long as that child is up. A child that cannot launch it
 //! [hands it back](Queue::hand_back). Each failure moves one host: a launch that fails backs off or

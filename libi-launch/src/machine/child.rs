@@ -15,6 +15,10 @@
 //! A program that may not join is `Running` from its start on (see `node/programs.rs`). Its link may
 //! close without consequences, and its state has no deadline.
 //!
+//! A child that the front end has started and moved here (see `moves.rs`) is `Starting` until its link
+//! has come about, and `Up` with the preamble: its hello was the front end's. At the front end, a child
+//! that waits to be moved stays in `AwaitHello` after its hello.
+//!
 //! A child of a bulk start is `Starting` until its link has arrived at the rendezvous and the
 //! preamble has arrived on it.
 //!

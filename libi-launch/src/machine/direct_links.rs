@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | `Stays` | the config has addresses | `Connecting` |
 //! | `Stays` | the config has none | `Stays`; sends `NotDirect` if the link has to be direct |
-//! | `Stays` | the parent is to be another node | `Moving` |
+//! | `Stays` | the parent is to be another node | `Moving`; without addresses `Stays`, sends `NotDirect` |
 //! | `Moving` | `DirectConnected(true)` | `Moved`; sends `Goodbye` |
 //! | `Moving` | `DirectConnected(false)` | `Stays`; sends `NotDirect` |
 //! | `Connecting` | `DirectConnected(true)` | `Reached` |

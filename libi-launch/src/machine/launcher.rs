@@ -8,7 +8,7 @@
 //! | waits | the window allows a launch | in flight |
 //! | | a child says hello and gets the host in its share | in the child's share |
 //! | | launching does not work here (`hand_back.rs`) | handed back to the parent |
-//! | in flight | hello | up |
+//! | in flight | hello | up; at the front end perhaps in the share of the first leader (`moves.rs`) |
 //! | | the launch fails, and is retried | backs off, then waits |
 //! | | it fails as it would if the launcher were at fault (`health.rs`) | deferred |
 //! | | it fails for good | given up, or given to a child (`unreached.rs`) |
@@ -17,6 +17,7 @@
 //! | in a share | the child hands it back | waits |
 //! | | the child is lost | waits, if a launch is still allowed |
 //! | up | lost | backs off, then waits; or given up |
+//! | of another node | the front end has launched it for this one | in flight |
 //! | any but up | the session goes up, ends, or settles | given up |
 //!
 //! The hosts and their costs are in the [late-commit queue](libi_core::plan::late). The launcher
@@ -291,12 +292,16 @@ impl Launcher {
         let _ = self.queue.child_ready_with(launch, now, HostRuns::new());
     }
 
-    /// A host moves to the leader of the first host, as one of those that this leader was given. Returns
-    /// whether it does.
-    pub(super) fn moved(&mut self, launch: Launch, now: Instant) -> bool {
+    /// A host that has said hello at this time moves to the leader of the first host, as one of those that
+    /// this leader was given. Returns what that leader is told of it, if it does.
+    pub(super) fn moved(&mut self, launch: Launch, greeted: Instant) -> Option<HostSpec> {
+        let faults = self.faults.get(&launch.host).copied().unwrap_or(0);
+        let spec = self.specs.get(&launch.host)?;
+        let spec = HostSpec { attempt: launch.attempt, faults, ..spec.clone() };
+        self.queue.move_to(HostIndex(0), launch, greeted).ok()?;
         self.window.answered();
         self.may_share = true;
-        self.queue.move_to(HostIndex(0), launch, now).is_ok()
+        Some(spec)
     }
 
     /// The launch of the front end brings up this host as a child of this node. Returns whether it does:
@@ -305,7 +310,7 @@ impl Launcher {
         let launch = Launch { host: spec.host, attempt: spec.attempt };
         let is_new = self.queue.expect(launch, now).is_ok();
         if is_new {
-            self.specs.insert(spec.host, spec);
+            self.take_over(spec);
         }
         is_new
     }

@@ -39,7 +39,8 @@ pub enum ParentMessage {
     Credit(u32),
     /// Hosts whose leaders are not up are given up with this cause; launching goes on otherwise.
     GiveUpOpen(Cause),
-    /// To a leader of a bulk start that admits other leaders of the start.
+    /// To a leader that gets children which it has not started: others of its bulk start, or hosts that
+    /// the front end has launched.
     Relay(RelayMessage),
     /// A command for agents at and below the receiver.
     Run(Box<CommandSpec>),

@@ -22,19 +22,20 @@
 //! | connections to the leader | event | next | hosts that have said hello |
 //! |---|---|---|---|
 //! | `Untried` | a host has connected | `Work` | [`PROBES`] move, others are held |
-//! | | a host cannot, or the leader does not listen | `Fail` | |
-//! | `Work` | | | move |
+//! | | a host cannot connect | `Fail` | |
+//! | | a host fails before it has connected | another may try | |
+//! | | the leader is lost | [`PROBES`] may try again | |
+//! | `Work` | | | move, but those that could not connect before |
+//! | any | the leader does not listen | `Fail` | |
 //! | `Fail` | | | stay: children of the front end, as where it replaces a leader |
 //!
-//! Until that leader listens, and when it is lost until the next one does, all are held.
-//!
-//! A host that is held for too long stays as well. One that cannot connect ends, and the leader launches
-//! it again.
+//! Unless moves fail, all are held until that leader listens, and when it is lost until the next one does.
+//! A host that is held for too long stays. One that cannot connect ends, and the leader launches it again.
 //!
 //! | process of a moved host | event | next |
 //! |---|---|---|
 //! | `Lives` | the host has failed, or is launched again; or it should end with the session | `Lives` until a deadline |
-//! | | its deadline passes | `Killed` until another |
+//! | | its deadline passes | `Killed` until another; released if it has detached |
 //! | | it has exited, and its output has ended | gone |
 //! | | it has exited, and the deadline for its output passes | gone |
 //! | `Killed` | the same, or its deadline passes | gone |
@@ -51,6 +52,8 @@ use crate::failure::LaunchTiming;
 
 /// How many hosts move before one has connected to the leader.
 const PROBES: usize = 2;
+/// How much of what a host prints before it has joined is told to the leader, as evidence.
+const EVIDENCE: usize = 64 << 10;
 
 /// The hosts that the front end has moved, or will. Without effect at other nodes.
 #[derive(Debug, Default)]
@@ -60,8 +63,10 @@ pub(super) struct Moves {
     connections: Connections,
     /// The leader of the first host, while it listens.
     target: Option<Target>,
-    /// Children that have said hello, and wait.
-    held: BTreeSet<LinkId>,
+    /// Children that have said hello, and wait, with the time of that.
+    held: BTreeMap<LinkId, Instant>,
+    /// Hosts that could not connect to the leader.
+    stranded: BTreeSet<HostIndex>,
     moved: BTreeMap<LinkId, MovedHost>,
     deadlines: BTreeSet<(Instant, LinkId)>,
 }
@@ -107,6 +112,10 @@ pub(super) struct MovedHost {
     /// The rank of the process; `None` for an agent.
     pub(super) rank: Option<Rank>,
     pub(super) timing: LaunchTiming,
+    has_connected: bool,
+    has_joined: bool,
+    /// How much of what it prints may still be told to the leader.
+    evidence: usize,
     /// The leader has failed, or it launches the host again: nothing more is told about this process.
     is_superseded: bool,
     is_detached: bool,
@@ -137,12 +146,13 @@ impl Moves {
         self.is_on && self.connections != Connections::Fail
     }
 
-    /// Decides what becomes of a host that has said hello.
-    pub(super) fn place(&mut self, link: LinkId) -> Placement {
-        self.held.remove(&link);
-        let target = self.target();
+    /// Decides what becomes of a host that has said hello. `is_up`: whether the leader to which it may
+    /// move is up.
+    pub(super) fn place(&mut self, link: LinkId, host: HostIndex, is_up: bool, now: Instant) -> Placement {
+        let greeted = self.held.remove(&link).unwrap_or(now);
+        let target = self.target().filter(|_| is_up);
         let placement = match (&mut self.connections, target) {
-            _ if !self.is_on => Placement::Stays,
+            _ if !self.is_on || self.stranded.contains(&host) => Placement::Stays,
             (Connections::Fail, _) => Placement::Stays,
             (Connections::Work, Some(target)) => Placement::Moves(target),
             (Connections::Untried(left), Some(target)) if *left > 0 => {
@@ -152,14 +162,19 @@ impl Moves {
             (Connections::Untried(_) | Connections::Work, _) => Placement::Held,
         };
         if placement == Placement::Held {
-            self.held.insert(link);
+            self.held.insert(link, greeted);
         }
         placement
     }
 
     /// Whether a child waits to be moved.
     pub(super) fn is_held(&self, link: LinkId) -> bool {
-        self.held.contains(&link)
+        self.held.contains_key(&link)
+    }
+
+    /// When a child that waits has said hello.
+    pub(super) fn greeted(&self, link: LinkId) -> Option<Instant> {
+        self.held.get(&link).copied()
     }
 
     /// A child does not wait any more.
@@ -169,7 +184,7 @@ impl Moves {
 
     /// The children that wait.
     pub(super) fn held(&self) -> Vec<LinkId> {
-        self.held.iter().copied().collect()
+        self.held.keys().copied().collect()
     }
 
     /// The leader of the first host listens at these addresses, if there are any.
@@ -181,17 +196,20 @@ impl Moves {
         }
     }
 
-    /// A host has connected to the leader.
-    pub(super) fn reached(&mut self, host: HostIndex) {
-        if matches!(self.connections, Connections::Untried(_))
-            && self.moved.values().any(|moved| moved.launch.host == host)
-        {
+    /// A host may have connected to the leader. Returns whether others may move for that.
+    pub(super) fn reached(&mut self, host: HostIndex) -> bool {
+        let of_host = self.moved.values_mut().filter(|moved| moved.launch.host == host);
+        let has_moved = of_host.map(|moved| moved.has_connected = true).count() > 0;
+        let is_first = has_moved && matches!(self.connections, Connections::Untried(_));
+        if is_first {
             self.connections = Connections::Work;
         }
+        is_first
     }
 
-    /// A host cannot connect to the leader.
-    pub(super) fn not_reached(&mut self) {
+    /// A host cannot connect to the leader: it does not try again.
+    pub(super) fn not_reached(&mut self, host: HostIndex) {
+        self.stranded.insert(host);
         if matches!(self.connections, Connections::Untried(_)) {
             self.connections = Connections::Fail;
         }
@@ -225,6 +243,9 @@ impl Moves {
             launch,
             rank,
             timing,
+            has_connected: false,
+            has_joined: false,
+            evidence: EVIDENCE,
             is_superseded: false,
             is_detached: false,
             is_killed: false,
@@ -245,6 +266,26 @@ impl Moves {
         self.moved.get(&link).map(|moved| moved.launch)
     }
 
+    /// How many processes lead to moved hosts.
+    pub(super) fn processes(&self) -> usize {
+        self.moved.len()
+    }
+
+    /// A host has joined.
+    pub(super) fn joined(&mut self, host: HostIndex) {
+        for moved in self.moved.values_mut().filter(|moved| moved.launch.host == host) {
+            moved.has_joined = true;
+        }
+    }
+
+    /// Whether so much text of a process is evidence for the leader; else it is output.
+    pub(super) fn is_evidence(&mut self, link: LinkId, length: usize) -> bool {
+        let Some(moved) = self.moved.get_mut(&link).filter(|moved| !moved.has_joined) else { return false };
+        let left = moved.evidence.checked_sub(length);
+        moved.evidence = left.unwrap_or(0);
+        left.is_some()
+    }
+
     /// How many hosts are below the leader that this node has launched.
     pub(super) fn launchers(&self) -> usize {
         self.moved.values().filter(|moved| !moved.has_exited && moved.deadline == Instant::FAR_FUTURE).count()
@@ -261,11 +302,25 @@ impl Moves {
     }
 
     /// A host has failed by this attempt, or is launched again by it: what an earlier one has started ends
-    /// within this time.
-    pub(super) fn superseded(&mut self, host: HostIndex, attempt: Attempt, by: Instant) {
+    /// within this time. Returns whether another host may try to move for that.
+    pub(super) fn superseded(&mut self, host: HostIndex, attempt: Attempt, by: Instant) -> bool {
         let is_it = |moved: &MovedHost| moved.launch.host == host && moved.launch.attempt <= attempt;
-        self.moved.values_mut().filter(|moved| is_it(moved)).for_each(|moved| moved.is_superseded = true);
+        let mut failed = 0;
+        for moved in self.moved.values_mut().filter(|moved| is_it(moved) && !moved.is_superseded) {
+            moved.is_superseded = true;
+            failed += usize::from(!moved.has_connected);
+        }
         self.end(by, is_it);
+        match &mut self.connections {
+            Connections::Untried(left) => *left = (*left + failed).min(PROBES),
+            Connections::Work | Connections::Fail => failed = 0,
+        }
+        failed > 0
+    }
+
+    /// What has detached is left alone from now on.
+    pub(super) fn release_detached(&mut self, now: Instant) {
+        self.end(now, |moved| moved.is_detached);
     }
 
     /// All processes end within this time.

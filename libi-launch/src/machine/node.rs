@@ -336,7 +336,7 @@ impl Machine for Node {
             }
             Event::Violation(link, _) if self.moves.of(link).is_some() => {}
             Event::Printed(link, stream, text) if self.moves.of(link).is_some() => {
-                self.moved_printed(link, stream, text, out);
+                self.moved_printed(link, stream, text, now, out);
             }
             Event::Closed(link) if self.moves.of(link).is_some() => _ = self.moves.closed(link),
             Event::Exited(link, exit) if self.moves.of(link).is_some() => {

@@ -16,7 +16,7 @@ use libi_core::time::Instant;
 use libi_launch::machine::{Effect, Event, LinkId};
 
 use crate::driver::Input;
-use crate::world::{Cluster, Happening};
+use crate::world::{Cluster, FRONT, Happening};
 
 /// One end of a link.
 type End = (Id, LinkId);
@@ -128,6 +128,8 @@ impl Cluster {
         let now = agenda.now();
         let parent = addresses.first().copied().and_then(process_at);
         let (unreachable, slow) = (self.scenario.unreachable, Duration::from_secs(3));
+        let is_behind = |parent: &Id| *parent == FRONT && self.scenario.front_is_behind;
+        let parent = parent.filter(|parent| !is_behind(parent));
         let Some(parent) = parent.filter(|_| !self.direct.rng.chance(unreachable)) else {
             let wait = if self.direct.rng.chance(0.5) { slow } else { Duration::from_millis(1) };
             self.direct.outcomes.insert(from, false);

@@ -147,6 +147,17 @@ fn linked_hosts_that_the_front_end_has_launched_are_below_the_first_when_the_ses
 }
 
 #[test]
+fn linked_hosts_move_where_none_can_connect_to_the_front_end() {
+    let mut scenario = Scenario { agents: None, links: LinkPolicy::Auto, ..Scenario::of_agents(40) };
+    scenario.front_is_behind = true;
+    let mut sim = begun(&scenario);
+    assert_ne!(sim.run(Instant::ZERO + Duration::from_secs(30), 1_000_000), StopReason::StepLimit);
+    let front = sim.agenda.machine(FRONT).unwrap();
+    assert_eq!((front.progress(), front.direct_links()), ((40, 0, 0), (0, 1)));
+    assert!(sim.world.direct.moved_hosts > 2, "{}", sim.world.direct.moved_hosts);
+}
+
+#[test]
 fn linked_hosts_that_cannot_connect_to_the_first_stay_with_the_front_end() {
     let mut scenario = Scenario { agents: None, links: LinkPolicy::Auto, ..Scenario::of_agents(40) };
     scenario.unreachable = 1.0;

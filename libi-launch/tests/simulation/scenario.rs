@@ -98,6 +98,8 @@ pub(crate) struct Scenario {
     /// The fraction of direct connections that fail, and the fraction of the others whose proof is
     /// lost.
     pub(crate) unreachable: f64,
+    /// Whether no host can connect to the front end directly.
+    pub(crate) front_is_behind: bool,
     pub(crate) lost_proofs: f64,
     pub(crate) no_listeners: bool,
     pub(crate) direct_latency: Duration,
@@ -189,6 +191,7 @@ impl Scenario {
             has_banners: true,
             links: LinkPolicy::Channel,
             unreachable: 0.0,
+            front_is_behind: false,
             lost_proofs: 0.0,
             no_listeners: false,
             direct_latency: Duration::ZERO,

@@ -117,10 +117,10 @@ impl Child {
             return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, timing, ..verdict.clone() };
         }
         // The exit of a process that this node has not started may never be reported.
-        let exit = self.exit.filter(|exit| !self.is_of_bulk_start() || *exit != Exit::Unknown);
+        let exit = self.exit.filter(|exit| self.has_process() || *exit != Exit::Unknown);
         let cause = match (&self.end, exit) {
             // The starter has reported how it ended, and its link was not closed.
-            (Some(ChildEnd { cause: Cause::TimedOut, .. }), Some(exit)) if self.is_of_bulk_start() => {
+            (Some(ChildEnd { cause: Cause::TimedOut, .. }), Some(exit)) if !self.has_process() => {
                 Cause::Exited(exit)
             }
             // A status says more than the end of the link, unless this node has killed the process.

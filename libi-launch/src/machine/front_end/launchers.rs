@@ -16,7 +16,8 @@
 //!   Else they [move](crate::machine::moves) below the leader of the first host. Where links are never
 //!   direct they cannot, and leaders launch.
 //! - It sends and receives for each child what passes one link otherwise, and its network may be slow.
-//!   So leaders launch where agents, files or input for all go down, or merged output comes up.
+//!   So leaders launch where agents or files go down; and, if its children stay, where input for all
+//!   goes down or merged output comes up.
 //! - A static tree is laid out below the first host, as published.
 
 use libi_core::ids::HostIndex;

@@ -231,11 +231,14 @@ impl Launcher {
         if self.queue.child_failed(launch, terms.now, here).is_err() {
             return;
         }
+        let next = Launch { attempt: launch.attempt.after_failure(), ..launch };
         if is_handed_back {
-            let next = launch.attempt.after_failure();
-            reports.push(ChildMessage::HandBack(launch.host, next, false));
+            reports.push(ChildMessage::HandBack(next.host, next.attempt, false));
         } else if retry == Retry::Never {
             self.give_up_host(launch, failure, reports);
+        } else {
+            // The front end ends the process of the former attempt.
+            self.report_relaunch(next, None, reports);
         }
     }
 

@@ -200,20 +200,22 @@ impl Launcher {
         } else {
             specs.iter().map(|spec| spec.host).collect()
         };
-        for spec in specs {
-            // A spare may have taken the host's place: what was known here of the host does not
-            // apply any more.
-            if spec.faults > 0 {
-                self.faults.insert(spec.host, spec.faults);
-            } else {
-                self.faults.remove(&spec.host);
-            }
-            self.specs.insert(spec.host, spec);
-        }
+        specs.into_iter().for_each(|spec| self.take_over(spec));
         let later = hosts.iter().map(|host| (host, self.attempt(host)));
         let attempts = later.filter(|(_, attempt)| *attempt != Attempt::default()).collect();
         self.may_share = true;
         self.queue.accept(Share { hosts, attempts, estimate });
+    }
+
+    /// A host is this node's from now on. A spare may have taken its place: what was known here of the
+    /// host does not apply any more.
+    pub(super) fn take_over(&mut self, spec: HostSpec) {
+        if spec.faults > 0 {
+            self.faults.insert(spec.host, spec.faults);
+        } else {
+            self.faults.remove(&spec.host);
+        }
+        self.specs.insert(spec.host, spec);
     }
 
     /// A child of a static tree was given up: this node launches the children of that child.

@@ -183,6 +183,9 @@ impl Node {
         self.staged.forget(link);
         let Some(mut child) = self.children.remove(link) else { return };
         self.moves.child_gone(link);
+        if self.stage.is_ending() && self.moves.target().is_none() {
+            self.moves.release_detached(now);
+        }
         self.output_ends(link, child.is_leader());
         let start = child.start();
         let with_others = self.ends_with_others(&child);

@@ -233,7 +233,7 @@ impl Node {
         SessionConfig { files_secret, ..self.config(host, blocks, links, true) }
     }
 
-    fn config(
+    pub(super) fn config(
         &self,
         (host, name): (HostIndex, String),
         blocks: Vec<Block>,

@@ -72,6 +72,7 @@ impl Node {
     pub(super) fn direct_connected(&mut self, reached: bool, now: Instant, out: &mut Vec<Effect>) {
         if !(reached && self.new_parent_reached(now, out)) && self.direct.connected(reached) {
             self.reports.push(ChildMessage::NotDirect);
+            self.forget_move();
         }
     }
 

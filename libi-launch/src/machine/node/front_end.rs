@@ -100,7 +100,7 @@ impl Node {
             if self.note_command_report(report, out) {
                 continue;
             }
-            self.note_end_of_moved(report, now);
+            self.note_end_of_moved(report, now, out);
             let instead = self.replace(report, now, out);
             let Role::FrontEnd(front) = &mut self.role else { return };
             let blocks = |host| self.launcher.spec(host).map_or(&[][..], |spec| &spec.blocks);

@@ -43,7 +43,9 @@ impl Node {
     fn max_in_flight(&self) -> usize {
         let in_flight = self.launcher.in_flight();
         let most = self.options.launch_method().max_children().map_or(MAX_LAUNCHES, |most| {
-            let up = self.children.leaders().count().saturating_sub(in_flight);
+            let has_process = |(_, child): &(LinkId, &Child)| child.has_process();
+            let held = self.children.leaders().filter(has_process).count() + self.moves.processes();
+            let up = held.saturating_sub(in_flight);
             // One launch is always allowed, so that its failure can be reported.
             most.saturating_sub(up).clamp(1, MAX_LAUNCHES)
         });
@@ -52,7 +54,9 @@ impl Node {
         // machine until its process has ended.
         let not_up = self.children.leaders().filter(|(_, child)| child.phase() < Phase::Joining).count();
         let ending = not_up.saturating_sub(in_flight);
-        most.min((limit.get() as usize).saturating_sub(ending))
+        // Those that wait to be moved have said hello.
+        let answered = self.moves.held().len();
+        most.min((limit.get() as usize).saturating_add(answered).saturating_sub(ending))
     }
 
     fn start_host(&mut self, launch: Launch, now: Instant, out: &mut Vec<Effect>) {

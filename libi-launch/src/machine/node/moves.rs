@@ -2,6 +2,8 @@
 //!
 //! [`Moves`]: crate::machine::moves::Moves
 
+use std::time::Duration;
+
 use libi_core::ids::{HostIndex, StartId};
 use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
@@ -11,9 +13,9 @@ use super::{Effect, LinkId, Node, Role};
 use crate::failure::{Cause, Exit};
 use crate::machine::child::{Arrival, Child, ChildRole};
 use crate::machine::direct_links::Dial;
-use crate::machine::message::{ChildMessage, HostSpec, ParentMessage, RelayMessage, SessionConfig};
+use crate::machine::message::{ChildMessage, HostSpec, ParentMessage, RelayMessage, Rules, SessionConfig};
 use crate::machine::moves::{MovedStep, Placement};
-use crate::machine::output_piece::Stream;
+use crate::machine::output_piece::{OutputPiece, Stream};
 
 /// At the front end.
 impl Node {
@@ -24,13 +26,25 @@ impl Node {
         let Some(launch) = launch.filter(|launch| self.moves.are_on() && launch.host != HostIndex(0)) else {
             return false;
         };
-        match self.moves.place(link) {
+        let target = self.moves.target().and_then(|target| self.children.get(target));
+        let is_up = target.is_some_and(Child::is_up);
+        let greeted = self.moves.greeted(link);
+        match self.moves.place(link, launch.host, is_up, now) {
             Placement::Stays => return false,
-            // The host gives up that long after its hello.
-            Placement::Held => self.children.set_deadline(link, now + self.options.rules.hello_timeout / 2),
-            Placement::Moves(target) => self.move_child(link, launch, target, now, out),
+            Placement::Held if greeted.is_some() => {}
+            Placement::Held => self.children.set_deadline(link, now + self.longest_held()),
+            Placement::Moves(target) => {
+                let greeted = greeted.unwrap_or(now);
+                return self.move_child(link, launch, target, greeted, now, out);
+            }
         }
         true
+    }
+
+    /// How long a host may be held: it knows no rules but the usual before its config, and gives up by
+    /// those.
+    fn longest_held(&self) -> Duration {
+        self.options.rules.hello_timeout.min(Rules::default().peer_timeout) / 2
     }
 
     /// Decides again about the children that wait.
@@ -55,25 +69,23 @@ impl Node {
         link: LinkId,
         launch: Launch,
         target: LinkId,
+        greeted: Instant,
         now: Instant,
         out: &mut Vec<Effect>,
-    ) {
-        let Some(spec) = self.launcher.spec(launch.host).cloned() else { return };
-        let Some(mut child) = self.children.remove(link) else { return };
+    ) -> bool {
+        let Some(spec) = self.launcher.moved(launch, greeted) else { return false };
+        let Some(mut child) = self.children.remove(link) else { return false };
         let start = child.start();
         self.started(start, now);
         let _ = self.starts.child_gone(start, link, true, now);
-        if !self.launcher.moved(launch, now) {
-            return;
-        }
-        let timing = child.timing_of_hello(self.began, now);
+        let timing = child.timing_of_hello(self.began, greeted);
         self.moves.add(link, launch, child.rank(), timing);
         out.push(Effect::Trust(link));
-        let spec = Box::new(HostSpec { attempt: launch.attempt, ..spec });
-        Self::send_to_target(target, RelayMessage::Adopt(spec, child.is_agent()), out);
+        Self::send_to_target(target, RelayMessage::Adopt(Box::new(spec), child.is_agent()), out);
         for (stream, text) in child.take_early_output() {
             Self::send_to_target(target, RelayMessage::HostPrinted(launch.host, stream, text), out);
         }
+        true
     }
 
     /// The leader of the first host awaits a host: that connects there.
@@ -83,10 +95,11 @@ impl Node {
             Some(spec) => (spec.blocks.clone(), spec.name.clone()),
             None => return,
         };
+        // Whether hosts can connect to the front end says nothing about that leader.
         let config = SessionConfig {
             dial: addresses.to_vec(),
             parent: Some(HostIndex(0)),
-            ..self.config_of_leader((launch.host, name), blocks, false)
+            ..self.config((launch.host, name), blocks, self.options.links, true)
         };
         Self::send_config(link, config, ParentMessage::Move, out);
     }
@@ -125,12 +138,10 @@ impl Node {
     /// What a report says of a host that has moved. The times of its launch are those known here.
     pub(super) fn note_moved(&mut self, report: &mut ChildMessage, now: Instant, out: &mut Vec<Effect>) {
         match report {
-            ChildMessage::Link(host, true) => {
-                self.moves.reached(*host);
-                self.place_waiting(now, out);
-            }
+            ChildMessage::Link(host, true) if self.moves.reached(*host) => self.place_waiting(now, out),
             ChildMessage::Joined(host, attempt, timing) => {
                 let launch = Launch { host: *host, attempt: *attempt };
+                self.moves.joined(*host);
                 if let Some(known) = self.moves.timing(launch) {
                     *timing = crate::failure::LaunchTiming { joined: timing.joined, ..known };
                 }
@@ -141,9 +152,11 @@ impl Node {
     }
 
     /// What the host table learns of a host that has moved: another attempt, or none, takes its place.
-    pub(super) fn note_end_of_moved(&mut self, report: &ChildMessage, now: Instant) {
-        if let ChildMessage::Failed(host, attempt, _) | ChildMessage::Relaunch(host, attempt, _) = report {
-            self.moves.superseded(*host, *attempt, now + self.options.rules.kill_grace);
+    pub(super) fn note_end_of_moved(&mut self, report: &ChildMessage, now: Instant, out: &mut Vec<Effect>) {
+        if let ChildMessage::Failed(host, attempt, _) | ChildMessage::Relaunch(host, attempt, _) = report
+            && self.moves.superseded(*host, *attempt, now + self.options.rules.kill_grace)
+        {
+            self.place_waiting(now, out);
         }
     }
 
@@ -157,7 +170,7 @@ impl Node {
     ) {
         for item in items {
             match item {
-                LinkItem::Text(text) => self.moved_printed(link, Stream::Out, text, out),
+                LinkItem::Text(text) => self.moved_printed(link, Stream::Out, text, now, out),
                 LinkItem::Preamble(..) => {}
                 LinkItem::Frame(header, payload) => {
                     let frame =
@@ -174,15 +187,28 @@ impl Node {
     /// A host cannot connect to the leader of the first host, which launches it again.
     fn not_moved(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         let Some(Launch { host, attempt }) = self.moves.of(link) else { return };
-        self.moves.not_reached();
+        self.moves.not_reached(host);
         self.tell_new_parent(RelayMessage::Release(host, attempt), out);
         self.moves.superseded(host, attempt, now);
         self.place_waiting(now, out);
     }
 
-    pub(super) fn moved_printed(&self, link: LinkId, stream: Stream, text: Vec<u8>, out: &mut Vec<Effect>) {
-        if let Some(host) = self.moves.told_of(link) {
-            self.tell_new_parent(RelayMessage::HostPrinted(host, stream, text), out);
+    /// A process has printed something: evidence for the leader until its host has joined, then output of
+    /// its rank, which is read only as fast as the user takes it.
+    pub(super) fn moved_printed(
+        &mut self,
+        link: LinkId,
+        stream: Stream,
+        text: Vec<u8>,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(host) = self.moves.told_of(link) else { return };
+        if self.moves.is_evidence(link, text.len()) {
+            return self.tell_new_parent(RelayMessage::HostPrinted(host, stream, text), out);
+        }
+        if let Some(rank) = self.launcher.spec(host).and_then(|spec| Some(spec.blocks.first()?.first)) {
+            self.buffer_output(link, false, OutputPiece::new(rank, stream, text), now);
         }
     }
 
@@ -229,7 +255,7 @@ impl Node {
         }
         out.push(Effect::Await(link));
         if self.offer_direct(link, launch, out).is_empty() {
-            return self.force_end(link, Cause::Unreachable, now, out);
+            return self.release_moving(link, now, out);
         }
         self.reports.push(ChildMessage::Adopted(launch.host, launch.attempt));
     }
@@ -276,16 +302,26 @@ impl Node {
         Some(())
     }
 
+    /// The parent stays, or is lost: the config for the other one, and the secret in it, are forgotten.
+    pub(super) fn forget_move(&mut self) {
+        if let Role::Member(parent) = &mut self.role {
+            parent.take_moving();
+        }
+    }
+
     /// This host has connected to its new parent, if that was awaited; returns whether it was.
     pub(super) fn new_parent_reached(&mut self, now: Instant, out: &mut Vec<Effect>) -> bool {
-        if !self.direct.new_parent_reached() {
+        if self.stage.has_begun_to_end() || !self.direct.new_parent_reached() {
             return false;
         }
         Self::switch_to_direct(LinkId::PARENT, out);
         out.push(Effect::ReceiveDirect(LinkId::PARENT));
         Self::send_preamble(LinkId::PARENT, out);
         let config = match &mut self.role {
-            Role::Member(parent) => parent.take_moving(),
+            Role::Member(parent) => {
+                parent.on_heard(now);
+                parent.take_moving()
+            }
             Role::FrontEnd(_) => None,
         };
         if config.and_then(|config| self.configure(config, now, out)).is_none() {

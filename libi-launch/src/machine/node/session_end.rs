@@ -30,6 +30,7 @@ impl Node {
             return self.shorten_end(ending, now, out);
         }
         self.direct.forget_secret();
+        self.forget_move();
         for link in self.children.links(|_| true) {
             self.ask_to_end(link, ending, now, out);
         }
@@ -88,6 +89,7 @@ impl Node {
         self.relay.discard();
         let first = self.stage.end(Instant::FAR_FUTURE);
         self.direct.forget_secret();
+        self.forget_move();
         for link in self.children.links(|_| true) {
             match self.children.get(link) {
                 Some(child) if child.is_detached() => self.detach_child(link, now, out),

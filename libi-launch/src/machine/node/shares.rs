@@ -69,7 +69,7 @@ impl Node {
     /// Gives waiting hosts to a child that is up, if this node has no resources or may make no
     /// further launch, and no launch is in flight that will soon take them.
     pub(super) fn hand_down(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        if self.launcher.is_stuck(self.options.launch_limit(), now)
+        if self.launcher.is_stuck(self.options.launch_limit().saturating_add(self.moves.held().len()), now)
             && self.stage.is_launching()
             && let Some((link, child)) = self.child_for_overflow()
             && let Some(given) = self.launcher.give_waiting_to(child)
