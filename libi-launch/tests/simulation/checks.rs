@@ -3,6 +3,7 @@
 mod attempts;
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use libi_core::ids::{HostIndex, Rank};
@@ -254,7 +255,10 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         // A launch may also be lost with the host that had launched it, or that relays it.
         let place = Some(MemberRole::Leader(HostIndex(host)));
         let own = world.processes.iter().filter(|process| process.place == place && process.broke).count();
-        let most = usize::from(scenario.rules.attempts) * (1 + replaced(HostIndex(host)));
+        // A node that takes a host back begins to count again.
+        let starts = world.starts.iter().filter(|start| start.host == HostIndex(host));
+        let rounds: BTreeSet<u16> = starts.map(|start| start.attempt.lost).collect();
+        let most = usize::from(scenario.rules.attempts) * (rounds.len() + replaced(HostIndex(host)));
         if own > most {
             return Err(format!("host {host} was lost {own} times, and launched again"));
         }

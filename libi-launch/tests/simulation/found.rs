@@ -174,6 +174,9 @@ const FOUND_WITH_A_FAR_FRONT_END: [u64; 1] = [560_570_478_595];
 /// no other could launch was given up with attempts left.
 const FOUND_WITH_MOVES: [u64; 6] = [4_242_801, 99_000_600, 99_000_807, 99_004_534, 31_415_247, 31_415_648];
 
+/// In the checks: hosts that went through two levels of leaders and back, each of which tried them.
+const FOUND_WITH_PASSES: [u64; 3] = [240_484_746_520, 240_484_749_209, 240_484_750_223];
+
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let found = FOUND.into_iter().map(Scenario::new);
@@ -189,7 +192,7 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let few = few.chain(FOUND_WITH_AGENTS.into_iter().map(Scenario::with_agents));
     let few = few.chain(FOUND_WITH_COMMANDS.into_iter().map(Scenario::with_commands));
     let few = few.chain(FOUND_WITH_STAGING.into_iter().map(Scenario::with_staging));
-    let few = few.chain(FOUND_WITH_MOVES.into_iter().map(Scenario::with_settle));
+    let few = few.chain(FOUND_WITH_MOVES.into_iter().chain(FOUND_WITH_PASSES).map(Scenario::with_settle));
     let few = few.chain(FOUND_WITH_SETTLE_AND_FEW_HOSTS.into_iter().map(Scenario::with_settle));
     let few = few.chain(FOUND_WITH_A_FAR_FRONT_END.into_iter().map(Scenario::with_a_far_front_end));
     let found = found.chain(few.map(Scenario::mostly_small));
