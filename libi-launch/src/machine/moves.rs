@@ -48,6 +48,7 @@ use libi_core::ids::{HostIndex, LinkId, Rank};
 use libi_core::plan::late::{Attempt, Launch};
 use libi_core::time::Instant;
 
+use super::message::SessionConfig;
 use crate::failure::LaunchTiming;
 
 /// How many hosts move before one has connected to the leader.
@@ -55,7 +56,7 @@ const PROBES: usize = 2;
 /// How much of what a host prints before it has joined is told to the leader, as evidence.
 const EVIDENCE: usize = 64 << 10;
 
-/// The hosts that the front end has moved, or will. Without effect at other nodes.
+/// The hosts that the front end has moved, or will. At a host that moves: its config.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
     /// Whether hosts move in this session.
@@ -69,6 +70,8 @@ pub(super) struct Moves {
     stranded: BTreeSet<HostIndex>,
     moved: BTreeMap<LinkId, MovedHost>,
     deadlines: BTreeSet<(Instant, LinkId)>,
+    /// The config that takes effect when this host has connected to its new parent.
+    config: Option<Box<SessionConfig>>,
 }
 
 /// Whether hosts can connect to the leader of the first host.
@@ -396,6 +399,17 @@ impl Moves {
         (moved.is_killed, moved.is_open, moved.deadline) = (true, false, now + grace);
         self.deadlines.insert((moved.deadline, link));
         Some((link, MovedStep::Kill))
+    }
+}
+
+/// At a host that moves.
+impl Moves {
+    pub(super) fn set_config(&mut self, config: Box<SessionConfig>) {
+        self.config = Some(config);
+    }
+
+    pub(super) fn take_config(&mut self) -> Option<SessionConfig> {
+        self.config.take().map(|config| *config)
     }
 }
 

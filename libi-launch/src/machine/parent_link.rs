@@ -98,8 +98,6 @@ pub(super) struct ParentLink {
     below: Ranks,
     /// When the parent's next message is overdue, before the config.
     due: Instant,
-    /// The config that takes effect when this host has connected to its parent.
-    moving: Option<Box<SessionConfig>>,
 }
 
 impl ParentLink {
@@ -115,7 +113,6 @@ impl ParentLink {
             absent: Ranks::new(),
             below: Ranks::new(),
             due: Instant::FAR_FUTURE,
-            moving: None,
         }
     }
 
@@ -132,24 +129,13 @@ impl ParentLink {
 
     /// The parent is to be another node. Returns the launch of this host, or `None` if no config is
     /// awaited.
-    pub(super) fn move_to(
-        &mut self,
-        config: Box<SessionConfig>,
-        now: Instant,
-        hello_timeout: Duration,
-    ) -> Option<Launch> {
+    pub(super) fn move_to(&mut self, now: Instant, hello_timeout: Duration) -> Option<Launch> {
         let JoinState::AwaitConfig(Ticket { place: MemberRole::Leader(host), attempt, .. }) = self.state
         else {
             return None;
         };
         self.begin(now, hello_timeout);
-        self.moving = Some(config);
         Some(Launch { host, attempt })
-    }
-
-    /// This host has connected to its new parent: returns its config.
-    pub(super) fn take_moving(&mut self) -> Option<SessionConfig> {
-        self.moving.take().map(|config| *config)
     }
 
     pub(super) fn state(&self) -> &JoinState {

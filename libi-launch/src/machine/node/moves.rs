@@ -294,7 +294,8 @@ impl Node {
         self.options.link_security = config.options.link_security;
         self.direct.set_secret(config.secret.clone());
         let Role::Member(parent) = &mut self.role else { return None };
-        let own = parent.move_to(config, now, timeout)?;
+        let own = parent.move_to(now, timeout)?;
+        self.moves.set_config(config);
         match self.direct.dial_new_parent(&at, &self.terms(Some(parent_host), own)) {
             Dial::Connect(key) => out.push(Effect::ConnectDirect(at, key)),
             Dial::NotDirect | Dial::Stay => self.reports.push(ChildMessage::NotDirect),
@@ -304,9 +305,7 @@ impl Node {
 
     /// The parent stays, or is lost: the config for the other one, and the secret in it, are forgotten.
     pub(super) fn forget_move(&mut self) {
-        if let Role::Member(parent) = &mut self.role {
-            parent.take_moving();
-        }
+        self.moves.take_config();
     }
 
     /// This host has connected to its new parent, if that was awaited; returns whether it was.
@@ -317,13 +316,10 @@ impl Node {
         Self::switch_to_direct(LinkId::PARENT, out);
         out.push(Effect::ReceiveDirect(LinkId::PARENT));
         Self::send_preamble(LinkId::PARENT, out);
-        let config = match &mut self.role {
-            Role::Member(parent) => {
-                parent.on_heard(now);
-                parent.take_moving()
-            }
-            Role::FrontEnd(_) => None,
-        };
+        if let Role::Member(parent) = &mut self.role {
+            parent.on_heard(now);
+        }
+        let config = self.moves.take_config();
         if config.and_then(|config| self.configure(config, now, out)).is_none() {
             self.parent_lost(now, out);
         }
