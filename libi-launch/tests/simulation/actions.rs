@@ -183,6 +183,16 @@ impl Cluster {
         let Some(id) = whom.filter(|id| self.is_running(*id) && !self.scenario.may_be_silent()) else {
             return;
         };
+        // The front end ends the process of a host that has moved, unless it was told.
+        let was_told = |rank| self.notices.iter().any(|(_, notice)| *notice == Notice::Detached(rank));
+        let rank = match self.processes[id.0 as usize].place {
+            Some(MemberRole::Leader(host)) => Rank(host.0 * self.scenario.members),
+            Some(MemberRole::Local(rank)) => rank,
+            None => return,
+        };
+        if self.has_moved(id) && !was_told(rank) {
+            return;
+        }
         if self.is_released_for_long(id, agenda) {
             self.record.wrong = Some(format!("{id:?} was released, and is killed"));
         }

@@ -331,6 +331,11 @@ impl Cluster {
         }
     }
 
+    /// Whether a process has a channel to the front end beside its parent.
+    pub(crate) fn has_moved(&self, id: Id) -> bool {
+        self.processes[id.0 as usize].channel.is_some()
+    }
+
     /// A process that the front end has started has connected to another node, which is its parent from
     /// now on, if that awaits it.
     pub(crate) fn moves_to(&mut self, parent: (Id, LinkId), child: Id) -> bool {

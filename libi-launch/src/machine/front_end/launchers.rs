@@ -14,7 +14,7 @@
 //! - Messages between hosts below different children pass through it, and a tool may drive it seldom. So
 //!   only in sessions of [any programs](Programs), which have few calls or none, its children stay.
 //!   Else they [move](crate::machine::moves) below the leader of the first host. Where links are never
-//!   direct they cannot, and leaders launch.
+//!   direct they cannot, and where they have to be one that cannot would fail: there leaders launch.
 //! - It sends and receives for each child what passes one link otherwise, and its network may be slow.
 //!   So leaders launch where agents or files go down; and, if its children stay, where input for all
 //!   goes down or merged output comes up.
@@ -124,9 +124,9 @@ fn is_light(options: &LaunchOptions) -> bool {
         && options.stage.as_ref().is_none_or(Staging::is_empty)
 }
 
-/// Whether links can leave the channels.
+/// Whether links may leave the channels, and need not: a leader may not have room for all that move.
 fn may_be_direct(options: &LaunchOptions) -> bool {
-    options.links != LinkPolicy::Channel
+    options.links == LinkPolicy::Auto
 }
 
 /// Whether nothing large goes to every child of the front end later, and nothing is merged before it.
