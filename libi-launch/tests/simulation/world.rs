@@ -331,9 +331,10 @@ impl Cluster {
         }
     }
 
-    /// Whether a process has a channel to the front end beside its parent.
+    /// Whether the front end has started a process that has another parent.
     pub(crate) fn has_moved(&self, id: Id) -> bool {
-        self.processes[id.0 as usize].channel.is_some()
+        let is_by_front = self.processes[FRONT.0 as usize].started.values().any(|started| *started == id);
+        is_by_front && self.processes[id.0 as usize].origin.is_some_and(|(parent, _)| parent != FRONT)
     }
 
     /// A process that the front end has started has connected to another node, which is its parent from
