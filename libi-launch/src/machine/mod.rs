@@ -66,7 +66,8 @@
 //! | `child_table.rs`, `child.rs` | how far each child has come, and when that takes too long |
 //! | `start_table.rs` | which starts are in progress |
 //! | `relays.rs` | which leaders of a bulk start are redirected, and where to |
-//! | `moves.rs` | which leaders that the front end has started move, and what becomes of their processes |
+//! | `moves.rs` | which leaders that the front end has started move |
+//! | `moved_processes.rs` | what becomes of the processes that lead to those |
 //! | `launcher.rs` | which host is launched next, whether from here, and what a child gets |
 //! | `parent_link.rs` | how far this member has come, and who it is |
 //! | `membership.rs` | which ranks are below which link |
@@ -121,7 +122,7 @@
 //! | `Listening` | direct links | bulk starts may begin; later children are offered a direct link |
 //! | | relays | a relay reports its addresses |
 //! | `DirectAccepted`, `DirectConnected` | direct links | the link moves, or stays; or the parent is another node |
-//! | what comes of a process whose host has moved | moves | told to the leader of the first host |
+//! | what comes of a process whose host has moved | moved processes | told to the leader of the first host |
 //! | `Woken`, after each event | child table, start table | expired deadlines: kill, then verdict |
 //! | | child table, parent link | heartbeats; silent peers are lost |
 //! | | launcher | hosts are launched, handed back or reported |
@@ -219,6 +220,7 @@ mod input_flow;
 mod launcher;
 mod membership;
 mod message;
+mod moved_processes;
 mod moves;
 mod node;
 mod output_merge;

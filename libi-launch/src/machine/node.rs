@@ -45,6 +45,7 @@ use super::front_end::FrontEndState;
 use super::launcher::{Launcher, Terms};
 use super::membership::HostRoutes;
 use super::message::{ChildMessage, Program};
+use super::moved_processes::MovedProcesses;
 use super::moves::Moves;
 use super::output_relay::OutputRelay;
 use super::parent_link::{Identity, ParentLink};
@@ -97,8 +98,10 @@ pub struct Node {
     routes: HostRoutes,
     starts: StartTable,
     relays: Relays,
-    /// Hosts that were launched by the front end and are below the leader of the first.
+    /// Which hosts that were launched by the front end are below the leader of the first, and the
+    /// processes that lead to them.
     moves: Moves,
+    moved: MovedProcesses,
     next_heartbeat: Instant,
     reports: Vec<ChildMessage>,
     wake_requested: Option<Instant>,
@@ -173,6 +176,7 @@ impl Node {
             starts: StartTable::new(),
             relays: Relays::default(),
             moves: Moves::default(),
+            moved: MovedProcesses::default(),
             next_heartbeat: Instant::FAR_FUTURE,
             reports: Vec::new(),
             wake_requested: None,
@@ -331,17 +335,7 @@ impl Machine for Node {
             Event::Violation(link, _) | Event::Closed(link) if self.sources.has(link) => {
                 self.file_link_closed(link, out);
             }
-            Event::Received(link, items) if self.moves.of(link).is_some() => {
-                self.on_moved_items(link, items, now, out);
-            }
-            Event::Violation(link, _) if self.moves.of(link).is_some() => {}
-            Event::Printed(link, stream, text) if self.moves.of(link).is_some() => {
-                self.moved_printed(link, stream, text, now, out);
-            }
-            Event::Closed(link) if self.moves.of(link).is_some() => _ = self.moves.closed(link),
-            Event::Exited(link, exit) if self.moves.of(link).is_some() => {
-                self.moved_exited(link, exit, now, out);
-            }
+            event if self.is_of_moved(&event) => self.on_moved(event, now, out),
             Event::Received(LinkId::PARENT, items) => self.on_parent_items(items, now, out),
             Event::Received(link, items) => self.on_child_items(link, items, now, out),
             Event::Violation(LinkId::PARENT, _) => self.parent_lost(now, out),

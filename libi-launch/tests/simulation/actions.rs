@@ -183,7 +183,7 @@ impl Cluster {
         let Some(id) = whom.filter(|id| self.is_running(*id) && !self.scenario.may_be_silent()) else {
             return;
         };
-        // The front end ends the process of a host that has moved, unless it was told.
+        // The front end cannot know of a detached member whose link has broken before it had told that.
         let was_told = |rank| self.notices.iter().any(|(_, notice)| *notice == Notice::Detached(rank));
         let rank = match self.processes[id.0 as usize].place {
             Some(MemberRole::Leader(host)) => Rank(host.0 * self.scenario.members),

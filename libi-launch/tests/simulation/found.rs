@@ -175,7 +175,7 @@ const FOUND_WITH_A_FAR_FRONT_END: [u64; 1] = [560_570_478_595];
 const FOUND_WITH_MOVES: [u64; 6] = [4_242_801, 99_000_600, 99_000_807, 99_004_534, 31_415_247, 31_415_648];
 
 /// In the checks: hosts that went through two levels of leaders and back, each of which tried them; and
-/// a process that had detached, of which a lost leader could not tell the front end.
+/// a process whose last message, that it had detached, was lost with its link to the leader.
 const FOUND_WITH_PASSES: [u64; 4] = [240_484_746_520, 240_484_749_209, 240_484_750_223, 614_466_635_882];
 
 #[test]

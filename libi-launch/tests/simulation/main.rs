@@ -189,10 +189,14 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
         // The overall deadline need not pass, because each attempt has its own.
         let rules = &scenario.rules;
         let attempt = rules.hello_timeout + rules.join_timeout + rules.kill_grace * 4 + rules.back_off * 16;
-        // A host that a front end beside leaders cannot reach is tried by a child, by one of that child's,
-        // and again by both.
-        let passes = u32::from(front.launches_as_leaders());
-        let attempts = u32::from(rules.attempts) * (1 + scenario.spares) + passes;
+        // Each launcher after the second to which a host is handed may wait for it once more.
+        let mut launchers = BTreeMap::<HostIndex, BTreeSet<_>>::new();
+        sim.world
+            .starts
+            .iter()
+            .for_each(|start| _ = launchers.entry(start.host).or_default().insert(start.by));
+        let most = launchers.values().map(BTreeSet::len).max().unwrap_or(0);
+        let attempts = u32::from(rules.attempts) * (1 + scenario.spares) + most.saturating_sub(2) as u32;
         // A launcher that has few launches in flight, four at least, waits for silent ones.
         let is_silent = |fate: &&Fate| matches!(fate, Fate::Hangs | Fate::HangsWithBanner);
         let silent = sim.world.fates.values().filter(is_silent).count() as u32;

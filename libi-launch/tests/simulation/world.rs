@@ -8,6 +8,7 @@
 mod bulk;
 mod cancelled;
 mod happenings;
+mod moves;
 mod programs;
 mod records;
 mod relays;
@@ -80,12 +81,6 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// This end of its link to the parent, or of its channel, is gone.
-    fn loses(&mut self, end: (Id, LinkId)) {
-        self.parent.take_if(|parent| *parent == end);
-        self.channel.take_if(|channel| *channel == end);
-    }
-
     /// How many launches of hosts have not joined, and have not ended.
     pub(crate) fn launches_in_flight(&self) -> usize {
         self.hosts.iter().filter(|link| self.children.get(link) == Some(&None)).count()
@@ -329,28 +324,6 @@ impl Cluster {
             }
             None => {}
         }
-    }
-
-    /// Whether the front end has started a process that has another parent.
-    pub(crate) fn has_moved(&self, id: Id) -> bool {
-        let is_by_front = self.processes[FRONT.0 as usize].started.values().any(|started| *started == id);
-        is_by_front && self.processes[id.0 as usize].origin.is_some_and(|(parent, _)| parent != FRONT)
-    }
-
-    /// A process that the front end has started has connected to another node, which is its parent from
-    /// now on, if that awaits it.
-    pub(crate) fn moves_to(&mut self, parent: (Id, LinkId), child: Id) -> bool {
-        let (at, link) = parent;
-        let is_awaited = self.process(at).children.get(&link) == Some(&None);
-        let moves = is_awaited && self.process(child).channel.is_none();
-        if moves {
-            self.process(at).children.insert(link, Some(child));
-            self.process(at).started.insert(link, child);
-            let process = self.process(child);
-            process.channel = process.parent.replace(parent);
-            process.origin = process.parent;
-        }
-        moves
     }
 
     /// The link of a process to its parent breaks, and both ends notice.

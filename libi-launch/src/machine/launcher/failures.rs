@@ -222,8 +222,10 @@ impl Launcher {
         terms: &Terms,
         reports: &mut Vec<ChildMessage>,
     ) {
-        if !self.queue.is_in_flight(launch) {
-            return; // it is launched again already
+        // As a node does that loses its connection.
+        let has_ended_by_itself = matches!(failure.cause, Cause::Exited(_)) && !failure.is_retryable();
+        if has_ended_by_itself {
+            return self.relaunch_adopted(launch, terms, reports);
         }
         let retry = self.retry(launch, &failure, terms);
         let is_handed_back = self.health.is_unusable() && retry != Retry::Never;

@@ -38,7 +38,7 @@ impl Node {
         self.relay_output(now, out);
         self.send_reports(now, out);
         let has_ended = self.children.is_empty()
-            && self.moves.is_empty()
+            && self.moved.len() == 0
             && self.starts.is_empty()
             && self.commands.have_ended();
         if has_ended && self.stage.finish() {
@@ -78,7 +78,7 @@ impl Node {
         let starters = self.starts.next_deadline().into_iter().chain(self.relays.next_deadline()).min();
         let launches = if self.stage.is_launching() { self.launcher.next_wake() } else { None };
         let output = self.relay.next_wake(now);
-        let commands = self.commands.next_deadline().into_iter().chain(self.moves.next_deadline()).min();
+        let commands = self.commands.next_deadline().into_iter().chain(self.moved.next_deadline()).min();
         let files = self.sources.next_deadline();
         let times = [deadlines, starters, commands, files, Some(self.next_heartbeat), launches, own, output];
         let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {

@@ -130,7 +130,7 @@ impl Node {
                 ChildState::Starting if child.is_awaited() && self.starts.waits(child.start()) => {
                     self.force_end(link, Cause::NotScheduled, now, out);
                 }
-                ChildState::AwaitHello if self.moves.is_held(link) => self.stays(link, now, out),
+                ChildState::AwaitHello if self.moves.greeted(link).is_some() => self.stays(link, now, out),
                 ChildState::Starting if had_less => self.force_end(link, Cause::Cancelled, now, out),
                 _ => {
                     // Why all programs of a start were ended was not said in time.
@@ -184,7 +184,7 @@ impl Node {
         let Some(mut child) = self.children.remove(link) else { return };
         self.moves.child_gone(link);
         if self.stage.is_ending() && self.moves.target().is_none() {
-            self.moves.release_detached(now);
+            self.moved.release_detached(now);
         }
         self.output_ends(link, child.is_leader());
         let start = child.start();

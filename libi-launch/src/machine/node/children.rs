@@ -119,11 +119,11 @@ impl Node {
                 if hello.ticket != *child.ticket() {
                     return Err(Cause::WrongTicket);
                 }
-                if self.moves.is_held(link) {
+                if self.moves.greeted(link).is_some() {
                     return Err(unexpected("nothing"));
                 }
                 self.note_engine(link, hello.is_apart);
-                if !self.moves(link, now, out) {
+                if !self.moves_away(link, now, out) {
                     self.up(link, now, out);
                 }
                 Ok(())
@@ -362,7 +362,7 @@ impl Node {
             }
             (ChildMessage::Joined(host, attempt, _), Some(own)) => {
                 let launch = Launch { host: *host, attempt: *attempt };
-                if self.moves.timing(launch).is_none() && child.on_launched() {
+                if self.moved.timing(launch).is_none() && child.on_launched() {
                     self.launcher.child_has_launched();
                 }
                 self.launcher.up_below(own, *host);

@@ -44,7 +44,7 @@ impl Node {
         let in_flight = self.launcher.in_flight();
         let most = self.options.launch_method().max_children().map_or(MAX_LAUNCHES, |most| {
             let has_process = |(_, child): &(LinkId, &Child)| child.has_process();
-            let held = self.children.leaders().filter(has_process).count() + self.moves.processes();
+            let held = self.children.leaders().filter(has_process).count() + self.moved.len();
             let up = held.saturating_sub(in_flight);
             // One launch is always allowed, so that its failure can be reported.
             most.saturating_sub(up).clamp(1, MAX_LAUNCHES)

@@ -2,6 +2,7 @@
 //!
 //! [`Moves`]: crate::machine::moves::Moves
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use libi_core::ids::{HostIndex, StartId};
@@ -9,23 +10,22 @@ use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Kind, LinkItem, decode_control};
 
-use super::{Effect, LinkId, Node, Role};
-use crate::failure::{Cause, Exit};
+use super::{Effect, Event, LinkId, Node, Role};
+use crate::failure::{Cause, Exit, LaunchTiming};
 use crate::machine::child::{Arrival, Child, ChildRole};
 use crate::machine::direct_links::Dial;
 use crate::machine::message::{ChildMessage, HostSpec, ParentMessage, RelayMessage, Rules, SessionConfig};
-use crate::machine::moves::{MovedStep, Placement};
+use crate::machine::moved_processes::MovedStep;
+use crate::machine::moves::Placement;
 use crate::machine::output_piece::{OutputPiece, Stream};
 
 /// At the front end.
 impl Node {
     /// A child has said hello: moves it to the leader of the first host, or holds it. Returns whether it
     /// is none of this node's any more, or not yet.
-    pub(super) fn moves(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) -> bool {
+    pub(super) fn moves_away(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) -> bool {
         let launch = self.children.get(link).and_then(Child::launch);
-        let Some(launch) = launch.filter(|launch| self.moves.are_on() && launch.host != HostIndex(0)) else {
-            return false;
-        };
+        let Some(launch) = launch.filter(|launch| launch.host != HostIndex(0)) else { return false };
         let target = self.moves.target().and_then(|target| self.children.get(target));
         let is_up = target.is_some_and(Child::is_up);
         let greeted = self.moves.greeted(link);
@@ -49,10 +49,10 @@ impl Node {
 
     /// Decides again about the children that wait.
     fn place_waiting(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        for link in self.moves.held() {
+        for link in self.moves.held().collect::<Vec<_>>() {
             if self.children.get(link).is_none_or(Child::is_ending) {
                 self.moves.release(link);
-            } else if !self.moves(link, now, out) {
+            } else if !self.moves_away(link, now, out) {
                 self.stays(link, now, out);
             }
         }
@@ -79,7 +79,7 @@ impl Node {
         self.started(start, now);
         let _ = self.starts.child_gone(start, link, true, now);
         let timing = child.timing_of_hello(self.began, greeted);
-        self.moves.add(link, launch, child.rank(), timing);
+        self.moved.add(link, launch, child.rank(), timing);
         out.push(Effect::Trust(link));
         Self::send_to_target(target, RelayMessage::Adopt(Box::new(spec), child.is_agent()), out);
         for (stream, text) in child.take_early_output() {
@@ -90,7 +90,9 @@ impl Node {
 
     /// The leader of the first host awaits a host: that connects there.
     pub(super) fn adopted(&self, launch: Launch, out: &mut Vec<Effect>) {
-        let Some((link, addresses)) = self.moves.adopted(launch) else { return };
+        let Some((link, addresses)) = self.moved.process_of(launch).zip(self.moves.addresses()) else {
+            return;
+        };
         let (blocks, name) = match self.launcher.spec(launch.host) {
             Some(spec) => (spec.blocks.clone(), spec.name.clone()),
             None => return,
@@ -127,7 +129,7 @@ impl Node {
     pub(super) fn target_listens(
         &mut self,
         link: LinkId,
-        addresses: Vec<std::net::SocketAddr>,
+        addresses: Vec<SocketAddr>,
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
@@ -138,36 +140,56 @@ impl Node {
     /// What a report says of a host that has moved. The times of its launch are those known here.
     pub(super) fn note_moved(&mut self, report: &mut ChildMessage, now: Instant, out: &mut Vec<Effect>) {
         match report {
-            ChildMessage::Link(host, true) if self.moves.reached(*host) => self.place_waiting(now, out),
+            ChildMessage::Link(host, true) if self.moved.connected(*host) && self.moves.reached() => {
+                self.place_waiting(now, out);
+            }
             ChildMessage::Joined(host, attempt, timing) => {
                 let launch = Launch { host: *host, attempt: *attempt };
-                self.moves.joined(*host);
-                if let Some(known) = self.moves.timing(launch) {
-                    *timing = crate::failure::LaunchTiming { joined: timing.joined, ..known };
+                self.moved.joined(*host);
+                if let Some(known) = self.moved.timing(launch) {
+                    *timing = LaunchTiming { joined: timing.joined, ..known };
                 }
             }
-            ChildMessage::Detached(rank) => self.moves.detached(*rank),
+            ChildMessage::Detached(rank) => self.moved.detached(*rank),
             _ => {}
         }
     }
 
     /// What the host table learns of a host that has moved: another attempt, or none, takes its place.
     pub(super) fn note_end_of_moved(&mut self, report: &ChildMessage, now: Instant, out: &mut Vec<Effect>) {
-        if let ChildMessage::Failed(host, attempt, _) | ChildMessage::Relaunch(host, attempt, _) = report
-            && self.moves.superseded(*host, *attempt, now + self.options.rules.kill_grace)
-        {
-            self.place_waiting(now, out);
+        if let ChildMessage::Failed(host, attempt, _) | ChildMessage::Relaunch(host, attempt, _) = report {
+            let by = now + self.options.rules.kill_grace;
+            let unconnected = self.moved.supersede(*host, *attempt, by);
+            if self.moves.failed_to_try(unconnected) {
+                self.place_waiting(now, out);
+            }
+        }
+    }
+
+    /// Whether an event is about a process that leads to a moved host.
+    pub(super) fn is_of_moved(&self, event: &Event) -> bool {
+        match event {
+            Event::Received(link, _)
+            | Event::Violation(link, _)
+            | Event::Printed(link, ..)
+            | Event::Closed(link)
+            | Event::Exited(link, _) => self.moved.launch(*link).is_some(),
+            _ => false,
+        }
+    }
+
+    pub(super) fn on_moved(&mut self, event: Event, now: Instant, out: &mut Vec<Effect>) {
+        match event {
+            Event::Received(link, items) => self.on_moved_items(link, items, now, out),
+            Event::Printed(link, stream, text) => self.moved_printed(link, stream, text, now, out),
+            Event::Closed(link) => self.moved.closed(link),
+            Event::Exited(link, exit) => self.moved_exited(link, exit, now, out),
+            _ => {}
         }
     }
 
     /// Something has come over the channel to a host that has moved.
-    pub(super) fn on_moved_items(
-        &mut self,
-        link: LinkId,
-        items: Vec<LinkItem>,
-        now: Instant,
-        out: &mut Vec<Effect>,
-    ) {
+    fn on_moved_items(&mut self, link: LinkId, items: Vec<LinkItem>, now: Instant, out: &mut Vec<Effect>) {
         for item in items {
             match item {
                 LinkItem::Text(text) => self.moved_printed(link, Stream::Out, text, now, out),
@@ -186,16 +208,16 @@ impl Node {
 
     /// A host cannot connect to the leader of the first host, which launches it again.
     fn not_moved(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        let Some(Launch { host, attempt }) = self.moves.of(link) else { return };
+        let Some(Launch { host, attempt }) = self.moved.launch(link) else { return };
         self.moves.not_reached(host);
         self.tell_new_parent(RelayMessage::Release(host, attempt), out);
-        self.moves.superseded(host, attempt, now);
+        self.moved.supersede(host, attempt, now);
         self.place_waiting(now, out);
     }
 
     /// A process has printed something: evidence for the leader until its host has joined, then output of
     /// its rank, which is read only as fast as the user takes it.
-    pub(super) fn moved_printed(
+    fn moved_printed(
         &mut self,
         link: LinkId,
         stream: Stream,
@@ -203,8 +225,8 @@ impl Node {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        let Some(host) = self.moves.told_of(link) else { return };
-        if self.moves.is_evidence(link, text.len()) {
+        let Some(host) = self.moved.told_of(link) else { return };
+        if self.moved.is_evidence(link, text.len()) {
             return self.tell_new_parent(RelayMessage::HostPrinted(host, stream, text), out);
         }
         if let Some(rank) = self.launcher.spec(host).and_then(|spec| Some(spec.blocks.first()?.first)) {
@@ -212,16 +234,16 @@ impl Node {
         }
     }
 
-    pub(super) fn moved_exited(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
-        if let Some(host) = self.moves.told_of(link) {
+    fn moved_exited(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
+        if let Some(host) = self.moved.told_of(link) {
             self.tell_new_parent(RelayMessage::HostEnded(host, exit), out);
         }
-        self.moves.exited(link, now + self.options.rules.kill_grace);
+        self.moved.exited(link, now + self.options.rules.kill_grace);
     }
 
     /// Handles the deadlines of processes that lead to moved hosts.
     pub(super) fn expire_moves(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        while let Some((link, step)) = self.moves.expire(now, self.options.rules.kill_grace) {
+        while let Some((link, step)) = self.moved.expire(now, self.options.rules.kill_grace) {
             match step {
                 MovedStep::Kill => out.extend([Effect::Close(link), Effect::Kill(link)]),
                 MovedStep::Release => out.extend([Effect::DetachChild(link), Effect::Close(link)]),
@@ -260,8 +282,7 @@ impl Node {
         self.reports.push(ChildMessage::Adopted(launch.host, launch.attempt));
     }
 
-    /// A host that cannot connect here, or has ended without doing so, is launched again: the same host
-    /// need not connect then.
+    /// A host that cannot connect here is launched again: it need not connect then.
     pub(super) fn release_moving(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         if let Some(launch) =
             self.children.get(link).filter(|child| child.is_moved_here()).and_then(Child::launch)

@@ -34,7 +34,7 @@ impl Node {
         for link in self.children.links(|_| true) {
             self.ask_to_end(link, ending, now, out);
         }
-        self.moves.end_all(now + ending.grace + self.options.rules.kill_grace);
+        self.moved.end_all(now + ending.grace + self.options.rules.kill_grace);
         self.end_processes(ending, now, out);
         self.notify_member(Notice::End(ending), out);
     }
@@ -53,7 +53,7 @@ impl Node {
         for link in self.children.links(Child::is_running) {
             self.ask_program_to_end(link, ending, by, out);
         }
-        self.moves.end_all(by + self.options.rules.kill_grace);
+        self.moved.end_all(by + self.options.rules.kill_grace);
         self.end_processes(ending, now, out);
         self.notify_member(Notice::End(ending), out);
     }

@@ -30,7 +30,7 @@ impl Node {
             return;
         }
         let takes = self.children.leaders().filter(|(_, child)| child.takes_hosts());
-        let launchers = |link| 1 + if self.moves.target() == Some(link) { self.moves.launchers() } else { 0 };
+        let launchers = |link| 1 + if self.moves.target() == Some(link) { self.moved.launchers() } else { 0 };
         let children: Vec<_> =
             takes.filter_map(|(link, child)| Some((link, child.host()?, launchers(link)))).collect();
         let (launcher, terms, reports) = self.launcher(now);

@@ -36,8 +36,6 @@ use crate::machine::start_table::{StarterStep, one_line};
 
 /// SIGKILL, which has this number on all systems.
 const KILL: i32 = 9;
-/// The exit status of a remote shell that has failed itself.
-const REMOTE_SHELL_FAILED: i32 = 255;
 
 /// Whether a host may still arrive.
 fn is_expected(child: &Child) -> bool {
@@ -190,11 +188,7 @@ impl Node {
             child.close();
         }
         if child.is_moving() {
-            // A node that loses its connection ends by itself. That is not the host's fault, unlike a
-            // broken channel or a crash.
-            if matches!(exit, Exit::Code(code) if code != REMOTE_SHELL_FAILED) {
-                return self.release_moving(link, now, out);
-            }
+            // It will not connect any more.
             child.close();
             out.push(Effect::Close(link));
         }
