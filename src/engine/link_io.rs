@@ -75,11 +75,18 @@ pub(super) struct LinkIo {
     /// at the other end joins.
     held: Option<Vec<(Frame, Option<SealedRegion>)>>,
     confirmation: Confirmation,
+    /// What the link carries until that is reported, while it is to be.
+    until_busy: Option<u32>,
     /// Nothing is received or sent any more.
     pub(super) closed: bool,
     /// The process has been released.
     pub(super) released: bool,
 }
+
+/// What a link carries before it is worth a direct connection, in bytes; and what a frame of the
+/// communication half counts beside its bytes, for which remote shells take as long.
+const BUSY: u32 = 128 << 10;
+const FRAME_COUNTS: usize = 4 << 10;
 
 /// The most bytes written to one descriptor in one turn.
 pub(super) const WRITE_LIMIT: usize = 512 << 10;
@@ -89,8 +96,31 @@ impl LinkIo {
     pub(super) fn queue(&mut self, message: &[u8]) {
         if !self.closed && !self.has_exited() {
             self.confirmation = Confirmation::Unasked;
+            self.carries(message.len());
             self.active_queue().queue(message);
         }
+    }
+
+    /// Has it reported when the link has carried enough to be worth a direct connection.
+    pub(super) fn watch(&mut self) {
+        self.until_busy = Some(BUSY);
+    }
+
+    /// So many bytes are sent or received.
+    pub(super) fn carries(&mut self, bytes: usize) {
+        if let Some(rest) = &mut self.until_busy {
+            *rest = rest.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// A frame of the communication half is sent or received.
+    pub(super) fn carries_frame(&mut self) {
+        self.carries(FRAME_COUNTS);
+    }
+
+    /// Whether the link is watched, and has carried enough; once.
+    pub(super) fn take_busy(&mut self) -> bool {
+        self.until_busy.take_if(|rest| *rest == 0).is_some()
     }
 
     /// Puts bytes before everything queued; nothing has been written yet.
@@ -107,6 +137,10 @@ impl LinkIo {
             return;
         }
         self.confirmation = Confirmation::Unasked;
+        if self.until_busy.is_some() {
+            self.carries(frame.len());
+            self.carries_frame();
+        }
         match &mut self.held {
             Some(held) => held.push((frame, lent)),
             None => self.active_queue().queue_frame(frame.0, lent),

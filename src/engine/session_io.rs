@@ -324,11 +324,12 @@ impl SessionIo {
 
     /// Writes queued output. True if a link is broken: its end has been told.
     pub(super) fn write(&mut self, turn: &mut Turn<'_>) -> bool {
-        let mut is_any_broken = false;
+        let (mut is_any_broken, mut is_busy) = (false, false);
         for link in std::mem::take(&mut self.unsent) {
             let Some(link_io) = self.links.get_mut(&link) else { continue };
             let flushed = link_io.flush();
             link_io.update_interest(turn.registry);
+            is_busy |= link == LinkId::PARENT && link_io.take_busy();
             match flushed {
                 Flushed::Everything | Flushed::Waits => {}
                 Flushed::Partly => drop(self.unsent.insert(link)),
@@ -340,6 +341,9 @@ impl SessionIo {
                     self.read_link(link, true, turn);
                 }
             }
+        }
+        if is_busy {
+            self.tell(Event::Carries(LinkId::PARENT), turn);
         }
         is_any_broken
     }

@@ -65,8 +65,8 @@ pub struct HostReport {
     pub hello: Option<Duration>,
     /// From there until all its members were up, if they were.
     pub joined: Option<Duration>,
-    /// Whether the link to its launcher is direct; `None` if it was not meant to be, or that is not
-    /// decided yet.
+    /// Whether the link to its launcher is direct; `None` if it was not meant to be, if it has not
+    /// carried enough, or if that is not decided yet.
     pub direct: Option<bool>,
     /// Whether its engine runs in the program of its first member, although the launch has
     /// [`Engine::Apart`](crate::Engine::Apart).

@@ -1,5 +1,5 @@
 //! Cases run by members that were launched through remote shells, over each kind of link between
-//! hosts. Members begin at once, so that links become direct while they carry data.
+//! hosts.
 
 use libi::{FrontEnd, LinkPolicy, LinkSecurity, SessionId};
 
@@ -21,7 +21,7 @@ fn play_remotely(links: LinkPolicy, mode: LinkSecurity) {
             let distributions = launch.distributions(SessionId(0), &launch.words());
             let session = front.launch_all(&distributions, &options).unwrap().remove(0);
             let played = play_front_end(&launch, &session);
-            if links != LinkPolicy::Channel {
+            if links == LinkPolicy::Direct {
                 direct(&session, launch.hosts());
             }
             let mut endings = Endings::default();
@@ -41,6 +41,11 @@ fn cases_pass_over_encrypted_links() {
 #[test]
 fn cases_pass_over_authenticated_links() {
     play_remotely(LinkPolicy::Direct, LinkSecurity::Authenticated);
+}
+
+#[test]
+fn cases_pass_over_links_that_become_direct_when_they_carry_much() {
+    play_remotely(LinkPolicy::Auto, LinkSecurity::Encrypted);
 }
 
 #[test]

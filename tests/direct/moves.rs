@@ -21,9 +21,15 @@ fn whole_output_arrives(links: LinkPolicy, mode: LinkSecurity) {
     let lines = format!("only:5:count:{LINES}");
     let words = ["join", "await:go", &lines, "out:{rank} has ended", "finish:30000"];
     let session = launch(&front, "n[0-7]:2", &words, &options);
-    direct(&session, 8);
+    if links == LinkPolicy::Direct {
+        direct(&session, 8);
+    }
     std::fs::write(testbed.lab.0.join("go"), "").unwrap();
     let outcome = follow(&front);
+    // Of the output they carry, links become direct that may stay in the channels: that of the host that
+    // prints, and that to the front end.
+    let counts = session.links();
+    assert!(counts.direct >= 2 && counts.fell_back == 0, "{counts:?}");
     assert_eq!(outcome.exits.len(), 16);
     assert!(outcome.exits.values().all(|exit| *exit == Exit::Code(0)), "{:?}", outcome.exits);
     for rank in 0..16 {
@@ -55,19 +61,32 @@ fn members_that_print_before_their_link_has_moved_lose_nothing() {
     for _ in 0..5 {
         let testbed = Testbed::new("seq 1ms\nrem 5ms");
         let front = FrontEnd::new().unwrap();
-        let words = ["join", "count:20000", "finish:30000"];
+        let words = ["join", "count:40000", "finish:30000"];
         let session = launch(&front, "n[0-7]:2", &words, &testbed.options(LinkPolicy::Auto));
         let outcome = follow(&front);
         for rank in 0..16 {
             let lines: Vec<u8> =
-                (0..20_000).flat_map(|line| format!("{rank} {line}\n").into_bytes()).collect();
+                (0..40_000).flat_map(|line| format!("{rank} {line}\n").into_bytes()).collect();
             let out = &outcome.out[&Rank(rank)];
             let same = out.iter().zip(&lines).take_while(|(out, line)| out == line).count();
             assert!(*out == lines, "rank {rank}: {} bytes of {}, {same} alike", out.len(), lines.len());
         }
+        assert!(session.links().direct >= 1, "{:?}", session.links());
         drop((session, front));
         testbed.nothing_is_left();
     }
+}
+
+#[test]
+fn links_that_may_stay_in_their_channels_and_carry_little_stay() {
+    let testbed = Testbed::new("seq 1ms\nrem 5ms");
+    let front = FrontEnd::new().unwrap();
+    let options = testbed.options(LinkPolicy::Auto).strategy("kary:2".parse().unwrap());
+    let session = launch(&front, "n[0-7]:2", &["join", "out:{rank}", "finish:30000"], &options);
+    let outcome = follow(&front);
+    assert_eq!((outcome.exits.len(), session.links()), (16, libi::LinkCounts::default()));
+    drop((session, front));
+    testbed.nothing_is_left();
 }
 
 #[test]
@@ -75,7 +94,7 @@ fn signals_and_the_orderly_end_pass_over_direct_links() {
     let testbed = Testbed::new("");
     let front = FrontEnd::new().unwrap();
     let words = ["join", "catch:10:caught{rank}", "touch:ready{rank}", "wait"];
-    let session = launch(&front, "n[0-7]:2", &words, &testbed.options(LinkPolicy::Auto));
+    let session = launch(&front, "n[0-7]:2", &words, &testbed.options(LinkPolicy::Direct));
     direct(&session, 8);
     eventually("all are ready", || (0..16).all(|rank| testbed.lab.has(&format!("ready{rank}"))));
     session.kill(10).unwrap();
@@ -126,7 +145,7 @@ fn a_direct_connection_that_is_cut_alone_is_noticed() {
     }
     let testbed = Testbed::new("seq 1ms\nrem 5ms");
     let front = FrontEnd::new().unwrap();
-    let session = launch(&front, "n[0-3]", &["join", "wait"], &testbed.options(LinkPolicy::Auto));
+    let session = launch(&front, "n[0-3]", &["join", "wait"], &testbed.options(LinkPolicy::Direct));
     direct(&session, 4);
     // A process that launches nothing has one connection and no listener.
     let sockets = tcp_sockets();

@@ -85,7 +85,7 @@ fn memory(pid: u32) -> u64 {
 fn strangers_neither_join_nor_hold_up_a_launch_nor_stay() {
     let testbed = Testbed::new("seq 10ms\nrem 200ms");
     let front = FrontEnd::new().unwrap();
-    let options = testbed.options(LinkPolicy::Auto);
+    let options = testbed.options(LinkPolicy::Direct);
     let words = ["join", "await:go", "out:{rank}", "finish:20000"];
     let session = front.start(&members("n[0-15]", &words), &options).unwrap();
     let (mut held, mut doors) = (Vec::new(), BTreeSet::new());
@@ -187,7 +187,7 @@ fn a_replayed_handshake_is_refused() {
     let front = FrontEnd::new().unwrap();
     let tap = Tap::open();
     let words = ["join", "await:go", "finish:20000"];
-    let session = launch(&front, "n[0-3]", &words, &testbed.options(LinkPolicy::Auto));
+    let session = launch(&front, "n[0-3]", &words, &testbed.options(LinkPolicy::Direct));
     direct(&session, 4);
     let packets = tap.close();
     let doors: BTreeSet<u16> = testbed.listeners().into_keys().map(|listener| listener.port()).collect();

@@ -146,7 +146,7 @@ fn link_fails(what: &str, links: LinkPolicy, fail: impl FnOnce(&Network)) {
 
 #[test]
 fn a_host_whose_link_is_cut_is_noticed_and_ends_by_itself() {
-    link_fails("cut", LinkPolicy::Auto, |network| network.cut("h4"));
+    link_fails("cut", LinkPolicy::Direct, |network| network.cut("h4"));
 }
 
 #[test]
@@ -156,19 +156,19 @@ fn a_host_whose_link_is_cut_is_noticed_and_ends_by_itself_if_all_goes_through_ss
 
 #[test]
 fn a_host_that_is_not_heard_any_more_is_noticed_and_ends() {
-    link_fails("mute", LinkPolicy::Auto, |network| network.cut_from("h4"));
+    link_fails("mute", LinkPolicy::Direct, |network| network.cut_from("h4"));
 }
 
 #[test]
 fn a_host_that_does_not_hear_any_more_is_noticed_and_ends_by_itself() {
-    link_fails("deaf", LinkPolicy::Auto, |network| network.drop_from_to(ALL, "h4", 100, "all"));
+    link_fails("deaf", LinkPolicy::Direct, |network| network.drop_from_to(ALL, "h4", 100, "all"));
 }
 
 #[test]
 fn a_host_that_is_cut_off_takes_along_those_it_has_launched() {
     let Some(network) = Network::of(7) else { return };
     // The first launches the second and the third, those two more each.
-    let mut scene = Scene::new(network, 7, &[2, 4, 5], "kary:2", LinkPolicy::Auto);
+    let mut scene = Scene::new(network, 7, &[2, 4, 5], "kary:2", LinkPolicy::Direct);
     let launched: Vec<_> =
         scene.session.report().unwrap().hosts().iter().map(|host| host.launcher.map(|by| by.0)).collect();
     assert_eq!(launched[3..], [Some(1), Some(1), Some(2), Some(2)], "{launched:?}");
@@ -183,7 +183,7 @@ fn a_host_that_is_cut_off_takes_along_those_it_has_launched() {
 #[test]
 fn a_host_whose_power_fails_is_noticed() {
     let Some(network) = Network::of(6) else { return };
-    let mut scene = Scene::new(network, 6, &[3], "flat", LinkPolicy::Auto);
+    let mut scene = Scene::new(network, 6, &[3], "flat", LinkPolicy::Direct);
     let since = Instant::now();
     scene.network.end("h3");
     scene.is_noticed(since, &[Cause::HeartbeatLost, Cause::Closed]);
@@ -194,7 +194,7 @@ fn a_host_whose_power_fails_is_noticed() {
 #[test]
 fn a_host_that_is_frozen_is_noticed_and_has_nothing_left_when_it_thaws() {
     let Some(network) = Network::of(6) else { return };
-    let mut scene = Scene::new(network, 6, &[5], "flat", LinkPolicy::Auto);
+    let mut scene = Scene::new(network, 6, &[5], "flat", LinkPolicy::Direct);
     let since = Instant::now();
     scene.network.freeze("h5");
     scene.is_noticed(since, &[Cause::HeartbeatLost, Cause::Closed]);
@@ -208,7 +208,7 @@ fn a_host_that_is_frozen_is_noticed_and_has_nothing_left_when_it_thaws() {
 #[test]
 fn when_the_front_end_is_cut_off_everything_ends_by_itself() {
     let Some(network) = Network::of(6) else { return };
-    let mut scene = Scene::new(network, 6, &[1, 2, 3, 4, 5, 6], "late", LinkPolicy::Auto);
+    let mut scene = Scene::new(network, 6, &[1, 2, 3, 4, 5, 6], "late", LinkPolicy::Direct);
     let since = Instant::now();
     scene.network.cut("front");
     scene.nothing_is_left_where_it_was_lost(since);
@@ -222,7 +222,7 @@ fn when_the_front_end_is_cut_off_everything_ends_by_itself() {
 fn calls_under_way_with_much_to_send_end_when_a_host_is_cut_off() {
     let Some(network) = Network::of(5) else { return };
     // Far more than fits into any buffer, again and again.
-    let mut scene = Scene::talking(network, 5, &[4], "flat", LinkPolicy::Auto, "drowned:3000000:");
+    let mut scene = Scene::talking(network, 5, &[4], "flat", LinkPolicy::Direct, "drowned:3000000:");
     let since = Instant::now();
     scene.network.cut("h4");
     scene.is_noticed(since, &[Cause::HeartbeatLost, Cause::Closed]);

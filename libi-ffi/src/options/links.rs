@@ -12,10 +12,10 @@ use crate::result::libi_result;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum libi_links {
-    /// By direct connections where that works, otherwise through the channels of the remote
-    /// shell.
+    /// Through the channels of the remote shell until the session is up and a link has carried
+    /// some 100 KB, or 32 messages of calls; then by a direct connection, where that works.
     LIBI_LINKS_AUTO = 0,
-    /// By direct connections; a host that cannot be reached so fails.
+    /// By direct connections from the beginning; a host that cannot be reached so fails.
     LIBI_LINKS_DIRECT = 1,
     /// Through the channels of the remote shell; no host listens.
     LIBI_LINKS_CHANNEL = 2,

@@ -137,6 +137,8 @@ pub enum Event {
     /// To a member: whether the direct connection to the parent is open and authenticated. `false`
     /// after `true` means that the connection has ended before anything was sent or received on it.
     DirectConnected(bool),
+    /// A link that is [watched](Effect::Watch) has carried enough to be worth a direct connection.
+    Carries(LinkId),
     /// The user of a member detaches it from the session, once that is up.
     Detach,
     /// To an agent: its programs can be started; otherwise, why not.
@@ -220,6 +222,9 @@ pub enum Effect {
     AcceptDirect(LinkId, LinkKey),
     /// Do not accept a direct connection for this link any more.
     RejectDirect(LinkId),
+    /// Report with [`Event::Carries`], once, that this link has carried 128 KiB. Each frame of the
+    /// communication half counts as 4 KiB.
+    Watch(LinkId),
     /// Open a direct connection to the parent at one of these addresses, and prove knowledge of the
     /// key.
     ConnectDirect(Vec<SocketAddr>, LinkKey),

@@ -1,8 +1,14 @@
 //! Direct links: moves a link from the channel of the remote shell to a connection of its own.
 //!
+//! A session comes up over its channels. Links that may stay there move later, and only those that
+//! carry enough: a session that is over before that costs no connection. Links that have to be direct,
+//! and those that carry staged files, move at once.
+//!
 //! ```text
 //!   parent                                               child
-//!     | listens; config with addresses and secret ---->  | connects to all addresses
+//!     | listens; config with addresses and secret ---->  |
+//!     | <---------------------------- WantsDirect (late) | the link has carried enough
+//!     | Connect (late) --------------------------------> | connects to all addresses
 //!     | <======= handshake: both prove the secret ====>  |
 //!     | DirectAccepted                                   | DirectConnected(true)
 //!     | Goodbye on the channel; sends directly ------->  | receives directly from there on
@@ -11,7 +17,11 @@
 //!
 //! | state of the link to the parent | event | next state |
 //! |---|---|---|
-//! | `Stays` | the config has addresses | `Connecting` |
+//! | `Stays` | the config has addresses, and the link moves at once | `Connecting` |
+//! | `Stays` | the config has addresses | `Offered`; once the session is up, counts what the link carries |
+//! | `Offered` | the link has carried enough | `Wanted`; sends `WantsDirect` |
+//! | `Wanted` | `Connect` of the parent | `Connecting` |
+//! | any other | `Connect` of the parent | violates the protocol |
 //! | `Stays` | the config has none | `Stays`; sends `NotDirect` if the link has to be direct |
 //! | `Stays` | the parent is to be another node | `Moving`; without addresses `Stays`, sends `NotDirect` |
 //! | `Moving` | `DirectConnected(true)` | `Moved`; sends `Goodbye` |
@@ -31,6 +41,12 @@
 //! | any | `DirectAccepted` | `Works` |
 //! | `Untried` | `NotDirect` of a child | `Fails`: later children are not asked to connect |
 //!
+//! | late moves of children | event | next |
+//! |---|---|---|
+//! | fewer than [`AT_ONCE`] | `WantsDirect` | sends `Connect` |
+//! | [`AT_ONCE`], or the links are at `Fails` | `WantsDirect` | the child waits, and goes on over its channel |
+//! | any | `DirectAccepted`, `NotDirect`, or the end of a child that was told | the next one's turn |
+//!
 //! Each direction moves separately, after everything that was sent before, so the order is kept.
 //! The child moves after the parent: the child's proof is the last message of the handshake, and
 //! only the parent's `Goodbye` shows that it has arrived. The channel stays open, because its end
@@ -40,17 +56,23 @@
 //!
 //! The secret is sent only to children that will have a direct link themselves or offer one.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-use libi_core::ids::StartId;
+use libi_core::ids::{LinkId, StartId};
 use libi_core::secure::{LinkKey, Secret, Terms};
 use serde::{Deserialize, Serialize};
+
+/// How many children connect at a time while the session is up, so that handshakes do not stand in the
+/// way of calls.
+const AT_ONCE: usize = 4;
 
 /// Where the bytes of a link between two hosts travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkPolicy {
-    /// On a direct connection where that works, otherwise in the channel of the remote shell. A
-    /// host tries to connect for three seconds, in which it uses the channel.
+    /// In the channel of the remote shell until the session is up and the link has carried some
+    /// 100 KB, or 32 messages of calls; then on a direct connection, where that works. A host tries to
+    /// connect for three seconds, in which it uses the channel.
     #[default]
     Auto,
     /// On a direct connection. A host that cannot connect fails.
@@ -102,6 +124,10 @@ enum LinkMove {
     /// The link is in the channel: no move was asked for, or it has failed.
     #[default]
     Stays,
+    /// The member may connect to the parent when the link has carried enough.
+    Offered,
+    /// The member has asked when to connect.
+    Wanted,
     /// The member is connecting to the parent.
     Connecting,
     /// The member is connected; the parent has not confirmed.
@@ -117,6 +143,8 @@ enum LinkMove {
 pub(super) enum Dial {
     /// It connects, and proves knowledge of this key.
     Connect(LinkKey),
+    /// It may connect later.
+    Later,
     /// The parent does not listen, and the link has to be direct.
     NotDirect,
     /// The link stays in the channel.
@@ -134,8 +162,18 @@ pub(super) struct DirectLinks {
     reach: Reach,
     /// The state of a member's own link.
     own_link: LinkMove,
+    /// Where this member may connect later, and the key that it then proves.
+    offer: Option<(Vec<SocketAddr>, LinkKey)>,
     /// Whether this member was asked to connect to its parent.
     requested: bool,
+    turns: Turns,
+}
+
+/// Whose turn it is to connect, of the children that want to.
+#[derive(Debug, Default)]
+struct Turns {
+    connecting: BTreeSet<LinkId>,
+    waiting: VecDeque<LinkId>,
 }
 
 impl DirectLinks {
@@ -237,16 +275,71 @@ impl DirectLinks {
         }
     }
 
-    /// The config has told at which addresses the parent listens.
-    pub(super) fn dial(&mut self, addresses: &[SocketAddr], policy: LinkPolicy, terms: &Terms) -> Dial {
+    /// A child wants to connect: returns the children whose turn it is.
+    pub(super) fn child_wants(&mut self, link: LinkId) -> Vec<LinkId> {
+        self.turns.waiting.push_back(link);
+        self.next_turns()
+    }
+
+    /// A child has connected, cannot, or is gone: returns the children whose turn it is.
+    pub(super) fn turn_is_over(&mut self, link: LinkId) -> Vec<LinkId> {
+        self.turns.connecting.remove(&link);
+        self.turns.waiting.retain(|waiting| *waiting != link);
+        self.next_turns()
+    }
+
+    fn next_turns(&mut self) -> Vec<LinkId> {
+        let Turns { connecting, waiting } = &mut self.turns;
+        let places = if self.reach == Reach::Fails { 0 } else { AT_ONCE };
+        let free = places.saturating_sub(connecting.len()).min(waiting.len());
+        let next: Vec<LinkId> = waiting.drain(..free).collect();
+        connecting.extend(&next);
+        next
+    }
+
+    /// Whether the driver is to count what the link to the parent carries.
+    pub(super) fn may_move_later(&self) -> bool {
+        self.own_link == LinkMove::Offered
+    }
+
+    /// The link has carried enough: returns whether to ask the parent when to connect.
+    pub(super) fn carries_enough(&mut self) -> bool {
+        let wants = self.own_link == LinkMove::Offered;
+        if wants {
+            self.own_link = LinkMove::Wanted;
+        }
+        wants
+    }
+
+    /// The parent says that it is this member's turn to connect; `None` if that was not expected.
+    pub(super) fn may_connect(&mut self) -> Option<(Vec<SocketAddr>, LinkKey)> {
+        let offer = self.offer.take_if(|_| self.own_link == LinkMove::Wanted)?;
+        self.own_link = LinkMove::Connecting;
+        Some(offer)
+    }
+
+    /// The config has told at which addresses the parent listens. The link moves `at_once`, or when it
+    /// has carried enough.
+    pub(super) fn dial(
+        &mut self,
+        addresses: &[SocketAddr],
+        policy: LinkPolicy,
+        at_once: bool,
+        terms: &Terms,
+    ) -> Dial {
         let Some(CarriedSecret(secret)) = &self.secret else { return Dial::Stay };
         self.requested = true;
         if self.own_link == LinkMove::Moved {
             return Dial::Stay;
         }
-        if !addresses.is_empty() {
+        let key = || LinkKey::derive(secret, terms);
+        if !addresses.is_empty() && !at_once && policy == LinkPolicy::Auto {
+            self.offer = Some((addresses.to_vec(), key()));
+            self.own_link = LinkMove::Offered;
+            Dial::Later
+        } else if !addresses.is_empty() {
             self.own_link = LinkMove::Connecting;
-            Dial::Connect(LinkKey::derive(secret, terms))
+            Dial::Connect(key())
         } else if policy == LinkPolicy::Direct {
             Dial::NotDirect
         } else {
@@ -286,7 +379,7 @@ impl DirectLinks {
                 self.own_link = LinkMove::Stays;
                 true
             }
-            (LinkMove::Stays | LinkMove::Reached | LinkMove::Moving | LinkMove::Moved, _) => false,
+            (_, _) => false,
         }
     }
 

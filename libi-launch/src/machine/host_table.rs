@@ -82,6 +82,7 @@ impl HostTable {
             | ChildMessage::Detached(_)
             | ChildMessage::NoDependents
             | ChildMessage::NotDirect
+            | ChildMessage::WantsDirect
             | ChildMessage::Link(..)
             | ChildMessage::InProgram(_)
             | ChildMessage::CannotLaunch(..)

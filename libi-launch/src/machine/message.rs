@@ -52,6 +52,8 @@ pub enum ParentMessage {
     /// The answer to a hello of a host whose parent is to be another node, which listens at the
     /// addresses of the config. That takes effect once the host has connected there.
     Move(Box<SessionConfig>),
+    /// It is the receiver's turn to open a direct connection, for which it has asked.
+    Connect,
 }
 
 /// Messages from the front end to a relay, or to the leader to which hosts move.
@@ -153,6 +155,8 @@ pub enum ChildMessage {
     InProgram(HostIndex),
     /// Not forwarded: the sender awaits this host, which the front end has launched.
     Adopted(HostIndex, Attempt),
+    /// Not forwarded: the link of the sender carries enough to be worth a direct connection.
+    WantsDirect,
 }
 
 /// The role of a child, and the rules of its session.

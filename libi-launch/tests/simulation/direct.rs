@@ -13,7 +13,7 @@ use libi_core::secure::{KeyId, LinkKey};
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
-use libi_launch::machine::{Effect, Event, LinkId};
+use libi_launch::machine::{Effect, Event, LinkId, LinkPolicy};
 
 use crate::driver::Input;
 use crate::world::{Cluster, FRONT, Happening};
@@ -107,6 +107,11 @@ impl Cluster {
             }
             Effect::AcceptDirect(link, key) => drop(self.direct.admitted.insert((from, key.id()), link)),
             Effect::RejectDirect(link) => self.direct.refuse((from, link)),
+            // Some links never carry much.
+            Effect::Watch(link) if self.direct.rng.chance(0.7) => {
+                let after = Duration::from_micros(self.direct.rng.below(1_000_000));
+                agenda.tell(agenda.now() + after, from, Event::Carries(link).into());
+            }
             Effect::ConnectDirect(addresses, key) => self.dial(from, &addresses, &key, agenda),
             Effect::SendDirect(link) if self.direct.peers.contains_key(&(from, link)) => {
                 self.direct.switched.insert((from, link));
@@ -130,6 +135,12 @@ impl Cluster {
         let (unreachable, slow) = (self.scenario.unreachable, Duration::from_secs(3));
         let is_behind = |parent: &Id| *parent == FRONT && self.scenario.front_is_behind;
         let parent = parent.filter(|parent| !is_behind(parent));
+        let is_late = self.scenario.links == LinkPolicy::Auto && self.scenario.staging.is_none();
+        let own = self.parent_of(from).map(|(own, _)| own);
+        assert!(
+            !is_late || own != parent || self.process(from).told_up,
+            "{from:?} connects to its parent although the session is not up"
+        );
         let Some(parent) = parent.filter(|_| !self.direct.rng.chance(unreachable)) else {
             let wait = if self.direct.rng.chance(0.5) { slow } else { Duration::from_millis(1) };
             self.direct.outcomes.insert(from, false);

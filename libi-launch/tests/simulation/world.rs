@@ -231,7 +231,7 @@ impl Cluster {
         self.output_sent.get(&to).copied().unwrap_or(0)
     }
 
-    fn process(&mut self, id: Id) -> &mut Process {
+    pub(crate) fn process(&mut self, id: Id) -> &mut Process {
         &mut self.processes[id.0 as usize]
     }
 

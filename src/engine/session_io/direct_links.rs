@@ -48,6 +48,11 @@ impl SessionIo {
             Effect::ConnectDirect(addresses, key) => {
                 self.start_connecting(LinkId::PARENT, &addresses, key, turn);
             }
+            Effect::Watch(link) => {
+                if let Some(link_io) = self.links.get_mut(&link) {
+                    link_io.watch();
+                }
+            }
             Effect::AcceptFileLinks(key) => {
                 if let Some(listener) = &mut self.listener {
                     listener.add_key(Admission::Files, key);

@@ -97,6 +97,7 @@ impl SessionIo {
             | Effect::AcceptDirect(..)
             | Effect::RejectDirect(_)
             | Effect::ConnectDirect(..)
+            | Effect::Watch(_)
             | Effect::AcceptFileLinks(_)
             | Effect::ConnectSource(..)
             | Effect::SendDirect(_)

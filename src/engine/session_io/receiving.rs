@@ -16,7 +16,10 @@ impl SessionIo {
             match link_io.reader.next(&mut bytes) {
                 None if is_told => return,
                 None => return self.tell(Event::Received(link, Vec::new()), turn),
-                Some(Arrival::Data(payload)) => self.tell_group(Said::Frame(link, payload.into()), turn),
+                Some(Arrival::Data(payload)) => {
+                    link_io.carries_frame();
+                    self.tell_group(Said::Frame(link, payload.into()), turn);
+                }
                 Some(Arrival::Items(items)) => {
                     self.tell(Event::Received(link, items), turn);
                     is_told = true;

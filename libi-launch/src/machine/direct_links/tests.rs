@@ -31,7 +31,7 @@ fn links() -> DirectLinks {
 /// A member that was told to connect to its parent.
 fn connecting() -> DirectLinks {
     let mut links = links();
-    assert!(matches!(links.dial(&address(), LinkPolicy::Direct, &terms()), Dial::Connect(_)));
+    assert!(matches!(links.dial(&address(), LinkPolicy::Direct, true, &terms()), Dial::Connect(_)));
     links
 }
 
@@ -50,6 +50,47 @@ fn a_link_moves_when_the_parent_says_goodbye_after_the_connection_is_open() {
 }
 
 #[test]
+fn a_link_that_may_stay_moves_once_it_has_carried_enough_and_it_is_its_turn() {
+    let mut links = links();
+    assert!(matches!(links.dial(&address(), LinkPolicy::Auto, false, &terms()), Dial::Later));
+    assert!(links.may_move_later() && !links.must_wait(LinkPolicy::Auto));
+    assert!(links.may_connect().is_none(), "it has not asked");
+    assert!(links.carries_enough() && !links.carries_enough() && !links.may_move_later());
+    assert!(links.may_connect().is_some() && links.may_connect().is_none());
+    assert!(!links.connected(true));
+    assert_eq!(links.parent_moved(), Some(()));
+    // Links that have to be direct do not wait for that.
+    let mut links = self::links();
+    assert!(matches!(links.dial(&address(), LinkPolicy::Direct, false, &terms()), Dial::Connect(_)));
+    assert!(!links.carries_enough());
+}
+
+#[test]
+fn a_few_children_connect_at_a_time() {
+    let mut links = links();
+    let all: Vec<LinkId> = (1..=7).map(LinkId).collect();
+    let turns: Vec<LinkId> = all.iter().flat_map(|link| links.child_wants(*link)).collect();
+    assert_eq!(turns, all[..4]);
+    // The one that waits is gone; the next one's turn comes when one has connected.
+    assert_eq!(links.turn_is_over(all[4]), []);
+    links.child_connected();
+    assert_eq!(links.turn_is_over(all[1]), [all[5]]);
+    assert_eq!(links.turn_is_over(all[0]), [all[6]]);
+    assert_eq!(links.turn_is_over(all[2]), []);
+}
+
+#[test]
+fn where_one_cannot_connect_the_others_wait_until_one_can() {
+    let mut links = links();
+    assert_eq!(links.child_wants(LinkId(1)), [LinkId(1)]);
+    links.child_not_direct();
+    assert_eq!(links.turn_is_over(LinkId(1)), []);
+    assert_eq!(links.child_wants(LinkId(2)), []);
+    links.child_connected();
+    assert_eq!(links.child_wants(LinkId(3)), [LinkId(2), LinkId(3)]);
+}
+
+#[test]
 fn a_link_moves_to_another_parent_when_that_is_reached() {
     for policy in [LinkPolicy::Auto, LinkPolicy::Direct] {
         let mut links = links();
@@ -58,7 +99,7 @@ fn a_link_moves_to_another_parent_when_that_is_reached() {
         assert_eq!(links.parent_moved(), None, "the former parent has nothing to say");
         assert!(links.new_parent_reached() && !links.new_parent_reached());
         // The config comes from the new parent, and has no addresses.
-        assert!(matches!(links.dial(&[], policy, &terms()), Dial::Stay));
+        assert!(matches!(links.dial(&[], policy, true, &terms()), Dial::Stay));
         assert!(!links.must_wait(policy) && !links.connected(false));
     }
 }
@@ -88,8 +129,8 @@ fn a_link_that_cannot_move_stays_and_the_parent_is_told_once() {
 #[test]
 fn a_member_whose_parent_does_not_listen_stays_or_reports_that_it_cannot_be_direct() {
     let mut links = links();
-    assert!(matches!(links.dial(&[], LinkPolicy::Auto, &terms()), Dial::Stay));
-    assert!(matches!(links.dial(&[], LinkPolicy::Direct, &terms()), Dial::NotDirect));
+    assert!(matches!(links.dial(&[], LinkPolicy::Auto, true, &terms()), Dial::Stay));
+    assert!(matches!(links.dial(&[], LinkPolicy::Direct, true, &terms()), Dial::NotDirect));
     assert!(links.must_wait(LinkPolicy::Direct), "it cannot join");
     assert!(!links.connected(true), "it was never asked to connect");
 }
@@ -97,7 +138,7 @@ fn a_member_whose_parent_does_not_listen_stays_or_reports_that_it_cannot_be_dire
 #[test]
 fn a_member_without_a_secret_stays_in_the_channel() {
     let mut links = DirectLinks::default();
-    assert!(matches!(links.dial(&address(), LinkPolicy::Direct, &terms()), Dial::Stay));
+    assert!(matches!(links.dial(&address(), LinkPolicy::Direct, true, &terms()), Dial::Stay));
     assert!(!links.must_wait(LinkPolicy::Direct));
 }
 

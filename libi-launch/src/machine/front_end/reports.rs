@@ -71,6 +71,7 @@ impl FrontEndState {
             | ChildMessage::InProgram(_)
             | ChildMessage::NoDependents
             | ChildMessage::NotDirect
+            | ChildMessage::WantsDirect
             | ChildMessage::CannotLaunch(..)
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)

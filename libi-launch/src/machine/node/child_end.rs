@@ -183,6 +183,7 @@ impl Node {
         self.staged.forget(link);
         let Some(mut child) = self.children.remove(link) else { return };
         self.moves.child_gone(link);
+        Self::connect_children(self.direct.turn_is_over(link), out);
         if self.stage.is_ending() && self.moves.target().is_none() {
             self.moved.release_detached(now);
         }

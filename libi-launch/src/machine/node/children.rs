@@ -327,6 +327,9 @@ impl Node {
                 }
             }
             (ChildMessage::NotDirect, _) => return self.not_direct(link, now, out),
+            (ChildMessage::WantsDirect, _) => {
+                return Self::connect_children(self.direct.child_wants(link), out);
+            }
             (ChildMessage::HoldsOutput(holds), _) => return self.relay.set_below(link, *holds),
             (ChildMessage::Listening(addresses), _) => {
                 let (start, addresses) = (child.start(), std::mem::take(addresses));

@@ -13,7 +13,7 @@ use super::{Effect, LinkId, Node};
 use crate::backend::LaunchMethod;
 use crate::failure::Cause;
 use crate::machine::direct_links::{Dial, LinkPolicy};
-use crate::machine::message::ChildMessage;
+use crate::machine::message::{ChildMessage, ParentMessage};
 
 impl Node {
     /// The terms that both sides of a link sign.
@@ -60,10 +60,38 @@ impl Node {
         out: &mut Vec<Effect>,
     ) {
         let terms = self.terms(parent, own);
-        match self.direct.dial(&at, self.options.links, &terms) {
+        match self.direct.dial(&at, self.options.links, self.stages_files(), &terms) {
             Dial::Connect(key) => out.push(Effect::ConnectDirect(at, key)),
             Dial::NotDirect => self.reports.push(ChildMessage::NotDirect),
-            Dial::Stay => {}
+            Dial::Later | Dial::Stay => {}
+        }
+    }
+
+    /// The session is up: the link may move once it has carried enough.
+    pub(super) fn watch_link(&self, out: &mut Vec<Effect>) {
+        if self.direct.may_move_later() {
+            out.push(Effect::Watch(LinkId::PARENT));
+        }
+    }
+
+    /// The link to the parent has carried enough to be worth a connection.
+    pub(super) fn link_carries(&mut self) {
+        if !self.stage.has_begun_to_end() && self.direct.carries_enough() {
+            self.reports.push(ChildMessage::WantsDirect);
+        }
+    }
+
+    /// It is this member's turn to connect; `None` if it has not asked for that.
+    pub(super) fn may_connect(&mut self, out: &mut Vec<Effect>) -> Option<()> {
+        let (addresses, key) = self.direct.may_connect()?;
+        out.push(Effect::ConnectDirect(addresses, key));
+        Some(())
+    }
+
+    /// It is the turn of these children to connect.
+    pub(super) fn connect_children(links: Vec<LinkId>, out: &mut Vec<Effect>) {
+        for link in links {
+            Self::send(link, Kind::Control, &ParentMessage::Connect, out);
         }
     }
 
@@ -94,6 +122,7 @@ impl Node {
         child.send_directly();
         let host = child.host();
         self.direct.child_connected();
+        Self::connect_children(self.direct.turn_is_over(link), out);
         self.reports.extend(host.map(|host| ChildMessage::Link(host, true)));
         Self::switch_to_direct(link, out);
     }
@@ -101,6 +130,7 @@ impl Node {
     /// A child cannot connect directly.
     pub(super) fn not_direct(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         self.direct.child_not_direct();
+        Self::connect_children(self.direct.turn_is_over(link), out);
         out.push(Effect::RejectDirect(link));
         let Some(child) = self.children.get(link) else { return };
         if child.is_direct() {

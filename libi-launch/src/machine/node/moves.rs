@@ -319,7 +319,7 @@ impl Node {
         self.moves.set_config(config);
         match self.direct.dial_new_parent(&at, &self.terms(Some(parent_host), own)) {
             Dial::Connect(key) => out.push(Effect::ConnectDirect(at, key)),
-            Dial::NotDirect | Dial::Stay => self.reports.push(ChildMessage::NotDirect),
+            Dial::NotDirect | Dial::Later | Dial::Stay => self.reports.push(ChildMessage::NotDirect),
         }
         Some(())
     }

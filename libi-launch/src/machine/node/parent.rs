@@ -109,6 +109,7 @@ impl Node {
                 self.direct.forget_secret();
                 self.end_those_before(Phase::Joined, &Cause::Cancelled, now, out);
                 self.session_up(absent, below, Some(membership.top), now, out);
+                self.watch_link(out);
                 out.push(Effect::Notify(Notice::Up));
             }
             (ParentMessage::GiveUpOpen(why), _) if self.stage.is_launching() => {
@@ -123,6 +124,7 @@ impl Node {
             (ParentMessage::SignalCommand(signal), _) => self.on_command_signal(&signal, out),
             (ParentMessage::Signal(signal), _) => self.signal(signal, out),
             (ParentMessage::End(ending), _) => self.end(ending, now, out),
+            (ParentMessage::Connect, _) => self.may_connect(out)?,
             (ParentMessage::Credit(bytes), _) => self.relay.grant(bytes),
         }
         Some(())

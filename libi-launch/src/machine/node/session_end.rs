@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn output_that_is_left_when_all_is_over_is_passed_on_with_the_next_credit() {
         let (mut node, mut out) = (Node::member(1, "here".to_owned(), 1), Vec::new());
-        node.role = Role::Member(parent_link::leader(0, 0));
+        node.role = Role::Member(Box::new(parent_link::leader(0, 0)));
         node.stage.go_up();
         node.on(Event::Printed(LinkId::PARENT, Stream::Out, vec![b'x'; 100_000]), Instant::ZERO, &mut out);
         let ending = Ending { signal: TERMINATE, grace: Duration::ZERO };

@@ -135,7 +135,7 @@ mod tests {
     fn leader() -> Node {
         let mut node = Node::member(1, String::new(), 1);
         node.size = 10;
-        node.role = Role::Member(parent_link::leader(0, 0));
+        node.role = Role::Member(Box::new(parent_link::leader(0, 0)));
         for number in 1..=4 {
             let block = Block { first: Rank(2 * number - 1), count: 2, distribution: 0 };
             let (host, attempt, name) = (HostIndex(number), Attempt::default(), String::new());

@@ -76,6 +76,7 @@ impl World for Cluster {
             | Effect::AcceptDirect(..)
             | Effect::RejectDirect(_)
             | Effect::ConnectDirect(..)
+            | Effect::Watch(_)
             | Effect::SendDirect(_)
             | Effect::ReceiveDirect(_) => self.connect(from, effect, agenda),
             Effect::SessionUp(tree) => self.on_session_up(from, tree, agenda),
