@@ -2,13 +2,16 @@
 //!
 //! `cargo bench --bench ssh [HOSTS] [ROUNDS]` sets up the ssh servers that
 //! the tests use (as root, with openssh-server; see `libi-testkit/labs/sshd`), launches hosts (128 unless
-//! given) with one member each, and removes the servers. Launches and loops take turns. The output
-//! is the median, minimum and maximum over rounds (5 unless given). The loop runs as many ssh at a
+//! given) with one member each, and removes the servers. Launches and loops take turns: with the default
+//! options, over channels alone, and both where only the front end may log in: hosts that call ssh are
+//! refused by the server. The output is the median, minimum and maximum over rounds (5 unless given). The loop runs as many ssh at a
 //! time as proved fastest in a first pass. Beside wall time it prints the processor time of the
 //! machine per host, and the part of it spent in libi's processes; the rest is ssh and sshd.
 #![allow(unsafe_code, reason = "what a process has used is asked of the operating system")]
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -36,10 +39,19 @@ fn main() {
         .min()
         .unwrap()
         .1;
-    let (mut loops, mut ours) = (Vec::new(), Vec::new());
+    let refused = Refusing::new();
+    let ways = [
+        ("launch, all members joined", LinkPolicy::Auto, "ssh"),
+        ("the same over channels", LinkPolicy::Channel, "ssh"),
+        ("only the front end may log in", LinkPolicy::Auto, refused.path()),
+        ("the same over channels", LinkPolicy::Channel, refused.path()),
+    ];
+    let (mut loops, mut ours) = (Vec::new(), ways.map(|_| Vec::new()));
     for _ in 0..rounds {
         loops.push(by_hand(hosts, best));
-        ours.push(launch(hosts));
+        for ((_, links, ssh), taken) in ways.iter().zip(&mut ours) {
+            taken.push(launch(hosts, *links, ssh));
+        }
     }
     println!(
         "\n{:<36} {:>8} {:>21} {:>12} {:>10} {:>9}",
@@ -47,7 +59,34 @@ fn main() {
     );
     let base = median(loops.iter().map(|one| one.wall));
     row(&format!("ssh HOST true, {best} at a time"), &loops, hosts, base);
-    row("launch, all members joined", &ours, hosts, base);
+    for ((what, ..), taken) in ways.iter().zip(&ours) {
+        row(what, taken, hosts, base);
+    }
+}
+
+/// A program that is called as ssh is, and that the servers refuse where a server has started it.
+struct Refusing(String);
+
+impl Refusing {
+    const SCRIPT: &str = "#!/bin/sh\n[ -z \"$SSH_CONNECTION\" ] || set -- -o PubkeyAuthentication=no \"$@\"
+exec ssh \"$@\"\n";
+
+    fn new() -> Self {
+        let path = format!("/tmp/libi-bench-ssh-{}", std::process::id());
+        fs::write(&path, Self::SCRIPT).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for Refusing {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 /// The program of a member: reports the processor time of its process at the end.
@@ -70,12 +109,11 @@ struct Taken {
     own: Duration,
 }
 
-fn launch(hosts: u32) -> Taken {
-    let program = std::env::current_exe().unwrap();
-    let members = Distribution::new(program).hosts(format!("n[0-{}]", hosts - 1));
+fn launch(hosts: u32, links: LinkPolicy, program: &str) -> Taken {
+    let members = Distribution::new(std::env::current_exe().unwrap()).hosts(format!("n[0-{}]", hosts - 1));
     let word = |text: &str| OsBytes::try_from(text).unwrap();
-    let ssh = Ssh { config: Some(word(CONFIG)), ..Ssh::new() };
-    let options = LaunchOptions::local().backend(Backend::Ssh(ssh)).links(LinkPolicy::Channel);
+    let ssh = Ssh { program: word(program), config: Some(word(CONFIG)), ..Ssh::new() };
+    let options = LaunchOptions::local().backend(Backend::Ssh(ssh)).links(links);
     let (began, machine, own) = (Instant::now(), machine_time(), own_time());
     let front = FrontEnd::new().unwrap();
     let session = front.launch(&members, &options).unwrap();

@@ -36,6 +36,11 @@ impl LineBuffer {
         self.due
     }
 
+    /// The incomplete line.
+    pub(super) fn begun(&self) -> &[u8] {
+        &self.begun
+    }
+
     /// Extends the deadline and returns the new one.
     pub(super) fn postpone(&mut self, now: Instant) -> Instant {
         *self.due.insert(now + TIMEOUT)

@@ -3,7 +3,7 @@
 
 use libi::{Backend, Exit, LaunchOptions, LinkPolicy, Rsh, Stream};
 
-use crate::scene::{Outcome, Scene};
+use crate::scene::{Outcome, Scene, word};
 
 const HOSTS: &str = "n[00-15]:2";
 
@@ -47,6 +47,20 @@ fn leaders_end_as_their_hosts_say_and_not_as_the_shell_does() {
             }
         }
     }
+}
+
+#[test]
+fn what_rsh_says_of_a_slow_connection_is_not_output() {
+    const SLOW: &str =
+        "printf 'Trying 10.0.0.1 port 514... ' >&2; sleep 0.2; echo Connected. >&2; exec env \"$@\"";
+    let scene = Scene::new("seq 1ms\nrem 10ms");
+    let mut options = as_rsh(&scene, LinkPolicy::Channel);
+    let Some(Backend::Rsh(rsh)) = &mut options.backend else { unreachable!("it was set") };
+    rsh.program = word("sh");
+    rsh.args.splice(..0, ["-c", SLOW, "sh"].map(word));
+    let outcome = scene.play("n0", &["join", "err:err {rank}", "finish:20000"], &options);
+    assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
+    assert_eq!(outcome.printed(0, Stream::Err), "err 0\n");
 }
 
 #[test]

@@ -74,7 +74,7 @@ use serde::{Deserialize, Serialize};
 pub use local::Local;
 pub use managers::UnfitCommand;
 pub use parse::BackendError;
-pub use rsh::{Rsh, without_progress};
+pub use rsh::{Rsh, may_be_progress, without_progress};
 pub use shell::Shell;
 pub use srun::{SlurmJob, Srun};
 pub use ssh::{Ssh, SshHosts, SshProfile, UnknownProfile};

@@ -213,6 +213,13 @@ pub fn without_progress(printed: &[u8]) -> Vec<u8> {
         .collect()
 }
 
+/// Whether an incomplete line may become one that [`without_progress`] removes: a connection may take
+/// longer than the end of other lines.
+#[must_use]
+pub fn may_be_progress(begun: &[u8]) -> bool {
+    begun.starts_with(b"Trying ") && begun.ends_with(b"... ")
+}
+
 /// One of libi's own words.
 fn word(text: &str) -> Option<OsBytes> {
     OsBytes::try_from(text).ok()

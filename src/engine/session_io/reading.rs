@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use libi_core::time::Instant;
-use libi_launch::backend::without_progress;
+use libi_launch::backend::{may_be_progress, without_progress};
 use libi_launch::delivery::Answer;
 use libi_launch::exit_trailer::ExitTrailer;
 use libi_launch::failure::Exit;
@@ -244,15 +244,18 @@ impl SessionIo {
         true
     }
 
-    /// Extends the deadline of an incomplete line if its end can already be read.
+    /// Extends the deadline of an incomplete line if its end can already be read, or if it is a remote
+    /// shell's own.
     pub(super) fn postpone_partial_line(
         &mut self,
         link: LinkId,
         place: usize,
         now: Instant,
     ) -> Option<Instant> {
-        let text = self.links.get_mut(&link)?.print_pipes.get_mut(place)?.as_mut()?;
-        is_waiting(&text.inner.pipe).then(|| text.inner.lines.postpone(now))
+        let link_io = self.links.get_mut(&link)?;
+        let text = link_io.print_pipes.get_mut(place)?.as_mut()?;
+        let is_shells = link_io.trailer.is_some() && may_be_progress(text.inner.lines.begun());
+        (is_shells || is_waiting(&text.inner.pipe)).then(|| text.inner.lines.postpone(now))
     }
 
     pub(super) fn flush_partial_line(&mut self, link: LinkId, place: usize, turn: &mut Turn<'_>) {
