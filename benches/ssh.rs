@@ -143,7 +143,7 @@ fn by_hand(hosts: u32, at_once: u32) -> Taken {
 
 /// The time that all processors have been busy since boot.
 fn machine_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let stat = fs::read_to_string("/proc/stat").unwrap();
     let numbers = stat.lines().next().unwrap().split_whitespace().skip(1);
     let ticks: Vec<u64> = numbers.map(|word| word.parse().unwrap()).collect();
     // The fourth and fifth columns are idle time and waiting for I/O.

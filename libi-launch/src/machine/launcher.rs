@@ -265,7 +265,8 @@ impl Launcher {
 
     /// How many launches that are not silent may be in flight.
     fn window_limit(&self, terms: &Terms) -> usize {
-        self.window.limit(&self.queue.estimate()).min(terms.options.launch_limit())
+        let in_doubt = self.health.limit_in_doubt().unwrap_or(usize::MAX);
+        self.window.limit(&self.queue.estimate()).min(terms.options.launch_limit()).min(in_doubt)
     }
 
     /// The start times of the launches in flight that have not been silent for long, in order.

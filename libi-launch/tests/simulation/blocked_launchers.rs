@@ -29,6 +29,9 @@ const FUTILE_LAUNCHES: u128 = 100;
 const REFUSALS: u128 = 8;
 
 impl BlockedLaunchers {
+    /// No host can log in to another.
+    pub(crate) const ALL_DENIED: Self = Self { fate: Fate::Denied, fraction: 1.0 };
+
     pub(crate) fn draw(rng: &mut Rng) -> Option<Self> {
         let fate = [Fate::Denied, Fate::Refused, Fate::NotStarted, Fate::Hangs][rng.below(4) as usize];
         let fraction = [1.0, 1.0, 0.1, 0.5, 0.9][rng.below(5) as usize];

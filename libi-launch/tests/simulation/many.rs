@@ -10,6 +10,7 @@ use libi_core::time::Instant;
 use libi_launch::machine::{Event, LinkPolicy, Node, Notice, Policy};
 
 use crate::agents::AgentTrouble;
+use crate::blocked_launchers::BlockedLaunchers;
 use crate::driver::Driver;
 use crate::folding::Folds;
 use crate::scenario::{Fate, Scenario, Trouble, Turns};
@@ -143,6 +144,23 @@ fn linked_hosts_that_the_front_end_has_launched_are_below_the_first_when_the_ses
         let leaders = up_after(&scenario, false);
         println!("{hosts} hosts are up after {up:?}, {moved} have moved; after {leaders:?} by leaders");
         assert!(up + rem / 3 < leaders, "{hosts} hosts: {up:?} and {leaders:?}");
+    }
+}
+
+#[test]
+fn where_no_host_can_launch_another_few_launches_are_refused() {
+    let hosts = 128;
+    for (links, most) in [(LinkPolicy::Auto, 90), (LinkPolicy::Channel, 40)] {
+        let mut scenario = Scenario { agents: None, links, ..Scenario::of_agents(hosts) };
+        (scenario.seq, scenario.rem) = (Duration::from_millis(7), Duration::from_millis(172));
+        scenario.latency = Duration::from_micros(50);
+        scenario.blocked_launchers = Some(BlockedLaunchers::ALL_DENIED);
+        let mut sim = begun(&scenario);
+        sim.run(Instant::ZERO + Duration::from_secs(20), 1_000 * u64::from(hosts));
+        let in_vain = sim.world.starts.len() - hosts as usize;
+        let up = up_at(&sim);
+        println!("{links:?}: {hosts} hosts are up at {up}, {in_vain} were launched in vain");
+        assert!(in_vain <= most, "{in_vain}");
     }
 }
 

@@ -18,6 +18,8 @@
 //! - **Leader**, and that is certain: kills launches in flight that have shown no sign of life.
 //! - **Leader**, and that is not certain: gives launches in flight the rest of their time: a second
 //!   attempt may succeed.
+//! - **Parent** that cannot launch either, and has children that have moved there: passes a returned
+//!   host on to its own parent.
 //! - **Parent**, a returned host was not tried: launches it, or gives it to another child.
 //! - **Parent**, a returned host was tried without success, or was cut short for the second time:
 //!   launches it itself by a new attempt; it can launch, since it has launched the sender.
@@ -30,8 +32,8 @@
 //! - **Leader**, a host is returned after the leader has begun to end: says nothing. Its parent launches
 //!   what was given to it.
 //!
-//! Termination: a leader hands back once, and only to its parent. A node that takes hosts back does
-//! not hand back, since it has a child. The front end is the last: hosts that cannot be launched
+//! Termination: a leader hands back once, and only to its parent. A node that takes hosts back has a
+//! child, and does not hand back, or passes them on if it has launched none of its children. The front end is the last: hosts that cannot be launched
 //! from there are given up.
 //!
 //! Attempts: if the leader is certainly at fault, its failures do not count, and the host has all
@@ -185,6 +187,13 @@ impl Launcher {
             if self.queue.remove_from_share(child, host) || terms.front.is_some() {
                 let failure = terms.failure_of_waiting(Cause::Cancelled);
                 reports.push(ChildMessage::Failed(host, next, failure));
+            }
+            return;
+        }
+        if self.health.is_unusable() {
+            // Children that have moved here may have hosts, although none can be launched from here.
+            if self.queue.remove_from_share(child, host) {
+                reports.push(ChildMessage::HandBack(host, next, tried));
             }
             return;
         }

@@ -11,7 +11,9 @@
 //! - **`Undecided`**, all hosts of the share have failed: `Unusable`, not certain.
 //!
 //! - **Undecided**: launches go on, and transient failures are retried. No host is given up for a
-//!   failure that may be the launcher's fault; it is deferred until the state is decided.
+//!   failure that may be the launcher's fault; it is deferred until the state is decided. Once a login
+//!   was denied, or a shell could not be started, no more than three are in flight: what is started
+//!   until the state is decided would be started in vain.
 //! - **Healthy**: final. Deferred hosts are given up with their failures, because a working
 //!   launcher has tried them.
 //! - **Unusable**: final. All hosts go back to the parent (see `hand_back.rs`).
@@ -139,12 +141,25 @@ impl LaunchHealth {
         self.out_of_resources = out_of_resources;
     }
 
+    /// How many launches may be in flight, if the first ones speak against this launcher.
+    pub(super) fn limit_in_doubt(&self) -> Option<usize> {
+        let HealthState::Undecided(evidence) = &self.state else { return None };
+        evidence.failed.values().any(|host| host.weight > NOT_REACHED_WEIGHT).then_some(FEW)
+    }
+
     /// Records the launch of a host.
     pub(super) fn note_launch(&mut self, host: HostIndex, now: Instant) {
         if let HealthState::Undecided(evidence) = &mut self.state
             && !evidence.failed.contains_key(&host)
         {
             evidence.tried.push((host, now));
+        }
+    }
+
+    /// The launch of a host is left to another launcher, and says nothing of this one.
+    pub(super) fn forget_launch(&mut self, host: HostIndex) {
+        if let HealthState::Undecided(evidence) = &mut self.state {
+            evidence.tried.retain(|(tried, _)| *tried != host);
         }
     }
 

@@ -89,6 +89,7 @@ impl Launcher {
             let Some((link, _)) = links.get(&child) else { continue };
             self.note_estimate(*link, &share);
             for Launch { host, .. } in &withdrawn {
+                self.health.forget_launch(*host);
                 let attempt = share.attempts.get(host).copied().unwrap_or_default();
                 self.report_relaunch(Launch { host: *host, attempt }, None, reports);
             }
