@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::CommError;
 use crate::memory::SealedRegion;
+use crate::message::is_of_a_call;
 use crate::reduce::Reducer;
 
 /// The number of a call, chosen by its caller. Numbers are never reused.
@@ -225,6 +226,12 @@ impl Frame {
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
+    }
+
+    /// Whether it belongs to what programs have called. Others are news of the group, such as losses.
+    #[must_use]
+    pub fn is_of_a_call(&self) -> bool {
+        self.0.first().is_some_and(|head| is_of_a_call(head))
     }
 
     /// Whether the payload has no bytes.

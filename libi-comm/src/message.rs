@@ -151,9 +151,50 @@ impl Message {
     }
 }
 
+/// Whether a frame that begins with these bytes belongs to what programs have called. Others are news of
+/// the group, such as losses.
+#[must_use]
+pub fn is_of_a_call(frame: &[u8]) -> bool {
+    // The number of the variant comes first, in one byte: there are few.
+    matches!(frame.first(), Some(0 | 1 | 8 | 9))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Address;
+
+    #[test]
+    fn frames_of_calls_are_told_from_news_of_the_group() {
+        let of = |message: &Message| {
+            let frame = FrameBuilder::default().frame_of(message);
+            (frame.is_of_a_call(), is_of_a_call(&frame.0[0]))
+        };
+        let signature = CallSignature { kind: Kind::Barrier, root: None, length: Length::Unknown };
+        let header = CollectiveHeader { nth: 1, by: (Rank(1), signature), flags: HeaderFlags::default() };
+        let at = Address::Rank(Rank(1));
+        let envelope = p2p::Envelope { from: at, to: at, message: p2p::P2pMessage::Eager { id: 1, tag: 1 } };
+        let put = kvs::KvsMessage::CancelQuery { key: String::new(), wait: false };
+        for call in [
+            Message::Collective(header.clone()),
+            Message::Region(header),
+            Message::P2p(envelope),
+            Message::Kvs(put),
+        ] {
+            assert_eq!(of(&call), (true, true), "{call:?}");
+        }
+        let ranks = [Rank(1)].into_iter().collect();
+        for news in [
+            Message::Grant { nth: 1, limit: 1 },
+            Message::Over { before: 1 },
+            Message::Lost { ranks, before: 1 },
+            Message::Confirm { number: 1 },
+            Message::Confirmed { number: 1 },
+            Message::Eager { limit: 1 },
+        ] {
+            assert_eq!(of(&news), (false, false), "{news:?}");
+        }
+    }
 
     #[test]
     fn calls_are_named_as_programs_make_them() {

@@ -83,8 +83,8 @@ pub(super) struct LinkIo {
     pub(super) released: bool,
 }
 
-/// What a link carries before it is worth a direct connection, in bytes; and what a frame of the
-/// communication half counts beside its bytes, for which remote shells take as long.
+/// What a link carries before it is worth a direct connection, in bytes; and what a frame of a
+/// call counts beside its bytes, for which remote shells take as long.
 const BUSY: u32 = 128 << 10;
 const FRAME_COUNTS: usize = 4 << 10;
 
@@ -113,9 +113,11 @@ impl LinkIo {
         }
     }
 
-    /// A frame of the communication half is sent or received.
-    pub(super) fn carries_frame(&mut self) {
-        self.carries(FRAME_COUNTS);
+    /// A frame of the communication half is sent or received, that may belong to a call.
+    pub(super) fn carries_frame(&mut self, is_of_a_call: bool) {
+        if is_of_a_call {
+            self.carries(FRAME_COUNTS);
+        }
     }
 
     /// Whether the link is watched, and has carried enough; once.
@@ -139,7 +141,7 @@ impl LinkIo {
         self.confirmation = Confirmation::Unasked;
         if self.until_busy.is_some() {
             self.carries(frame.len());
-            self.carries_frame();
+            self.carries_frame(frame.is_of_a_call());
         }
         match &mut self.held {
             Some(held) => held.push((frame, lent)),

@@ -82,9 +82,10 @@ fn links_that_may_stay_in_their_channels_and_carry_little_stay() {
     let testbed = Testbed::new("seq 1ms\nrem 5ms");
     let front = FrontEnd::new().unwrap();
     let options = testbed.options(LinkPolicy::Auto).strategy("kary:2".parse().unwrap());
-    let session = launch(&front, "n[0-7]:2", &["join", "out:{rank}", "finish:30000"], &options);
+    // News of so many members that end are no calls.
+    let session = launch(&front, "n[00-39]", &["join", "out:{rank}", "finish:30000"], &options);
     let outcome = follow(&front);
-    assert_eq!((outcome.exits.len(), session.links()), (16, libi::LinkCounts::default()));
+    assert_eq!((outcome.exits.len(), session.links()), (40, libi::LinkCounts::default()));
     drop((session, front));
     testbed.nothing_is_left();
 }

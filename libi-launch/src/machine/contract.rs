@@ -222,8 +222,8 @@ pub enum Effect {
     AcceptDirect(LinkId, LinkKey),
     /// Do not accept a direct connection for this link any more.
     RejectDirect(LinkId),
-    /// Report with [`Event::Carries`], once, that this link has carried 128 KiB. Each frame of the
-    /// communication half counts as 4 KiB.
+    /// Report with [`Event::Carries`], once, that this link has carried 128 KiB. Each frame of a
+    /// call counts as 4 KiB beside its bytes.
     Watch(LinkId),
     /// Open a direct connection to the parent at one of these addresses, and prove knowledge of the
     /// key.

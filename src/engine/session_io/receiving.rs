@@ -1,6 +1,7 @@
 //! Passes on what arrives on a link: control and standard streams to the node, data to the group.
 
 use libi_comm::Event as Said;
+use libi_comm::message::is_of_a_call;
 use libi_core::wire::Arrival;
 use libi_launch::machine::{Event, LinkId};
 
@@ -17,7 +18,7 @@ impl SessionIo {
                 None if is_told => return,
                 None => return self.tell(Event::Received(link, Vec::new()), turn),
                 Some(Arrival::Data(payload)) => {
-                    link_io.carries_frame();
+                    link_io.carries_frame(is_of_a_call(&payload));
                     self.tell_group(Said::Frame(link, payload.into()), turn);
                 }
                 Some(Arrival::Items(items)) => {
