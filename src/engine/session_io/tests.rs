@@ -267,7 +267,10 @@ fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
 fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
     let secret = Some(CarriedSecret(Secret::new(Entropy::new(&mut [7; Entropy::LEN]))));
     let mode = LinkSecurity::Authenticated;
-    let mut pair = Pair::new(secret, LaunchOptions::local().loopback(true).link_security(mode));
+    let mut pair = Pair::new(
+        secret,
+        LaunchOptions::local().links(LinkPolicy::Direct).loopback(true).link_security(mode),
+    );
     pair.until(|pair| {
         let has_moved = |link_io: &LinkIo| link_io.sends_direct && link_io.reads_direct;
         pair.is_up() && pair.member.sessions[&MEMBER].links.get(&LinkId::PARENT).is_some_and(has_moved)
