@@ -4,8 +4,8 @@
 //! the tests use (as root, with openssh-server; see `libi-testkit/labs/sshd`), launches hosts (128 unless
 //! given) with one member each, and removes the servers. Launches and loops take turns: with the default
 //! options, over channels alone, and both where only the front end may log in: hosts that call ssh are
-//! refused by the server. The output is the median, minimum and maximum over rounds (5 unless given). The loop runs as many ssh at a
-//! time as proved fastest in a first pass. Beside wall time it prints the processor time of the
+//! refused by the server. The output is the median, minimum and maximum over rounds (5 unless given).
+//! The loop runs as many ssh at a time as proved fastest in a first pass. Beside wall time it prints the processor time of the
 //! machine per host, and the part of it spent in libi's processes; the rest is ssh and sshd.
 #![allow(unsafe_code, reason = "what a process has used is asked of the operating system")]
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]

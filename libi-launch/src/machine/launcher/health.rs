@@ -12,8 +12,8 @@
 //!
 //! - **Undecided**: launches go on, and transient failures are retried. No host is given up for a
 //!   failure that may be the launcher's fault; it is deferred until the state is decided. Once a login
-//!   was denied, or a shell could not be started, no more than three are in flight: what is started
-//!   until the state is decided would be started in vain.
+//!   was denied, or a shell could not be started, no more than three are in flight that have not been
+//!   silent for long: what is started until the state is decided would be started in vain.
 //! - **Healthy**: final. Deferred hosts are given up with their failures, because a working
 //!   launcher has tried them.
 //! - **Unusable**: final. All hosts go back to the parent (see `hand_back.rs`).
