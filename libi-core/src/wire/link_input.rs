@@ -38,6 +38,12 @@ impl LinkInput {
         self.reader.trust(Limits::AUTHENTICATED);
     }
 
+    /// Whether the peer is authenticated.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.is_trusted
+    }
+
     /// Whether data are for the communication half from now on. Otherwise a data frame is an item
     /// like others: the launch half expects none.
     pub fn carry_data(&mut self, carries: bool) {

@@ -244,8 +244,8 @@ impl SessionIo {
         true
     }
 
-    /// Extends the deadline of an incomplete line if its end can already be read, or if it is a remote
-    /// shell's own.
+    /// Extends the deadline of an incomplete line if its end can already be read, or if it may be what a
+    /// remote shell says while it connects. The latter ends with the hello, or when that is overdue.
     pub(super) fn postpone_partial_line(
         &mut self,
         link: LinkId,
@@ -254,7 +254,8 @@ impl SessionIo {
     ) -> Option<Instant> {
         let link_io = self.links.get_mut(&link)?;
         let text = link_io.print_pipes.get_mut(place)?.as_mut()?;
-        let is_shells = link_io.trailer.is_some() && may_be_progress(text.inner.lines.begun());
+        let connects = link_io.trailer.is_some() && !link_io.reader.is_trusted();
+        let is_shells = connects && may_be_progress(text.inner.lines.begun());
         (is_shells || is_waiting(&text.inner.pipe)).then(|| text.inner.lines.postpone(now))
     }
 
