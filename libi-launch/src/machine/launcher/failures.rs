@@ -29,6 +29,11 @@ pub(super) fn back_off(rules: &Rules, made: u16) -> Duration {
     back_off.min(rules.back_off_max)
 }
 
+/// How many failed attempts a host is given up after, if its last one failed like this.
+pub(super) fn attempts_allowed(rules: &Rules, failure: &Failure) -> u16 {
+    rules.attempts.saturating_mul(if failure.is_throttled() { REFUSALS_FOR_AN_ATTEMPT } else { 1 })
+}
+
 /// Whether a host may be lost once more. A loss is not the host's fault, but a session whose
 /// leaders are lost this often would never end, and attempt numbers are limited.
 fn may_be_lost(rules: &Rules, attempt: Attempt) -> bool {

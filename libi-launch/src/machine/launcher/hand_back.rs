@@ -74,7 +74,7 @@ use std::time::Duration;
 use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch, Retry};
 
-use super::failures::back_off;
+use super::failures::{attempts_allowed, back_off};
 use super::health::LauncherUnusable;
 use super::{Launcher, Terms};
 use crate::failure::{Cause, Failure};
@@ -144,8 +144,8 @@ impl Launcher {
         let LauncherUnusable { why, certain, deferred, failed } =
             self.health.evaluate(terms.now, timeout, in_flight, waiting)?;
         reports.push(ChildMessage::CannotLaunch(why, certain));
-        let most = terms.options.rules.attempts.saturating_sub(1);
-        let next_deferred = |Launch { host, attempt }| {
+        let next_deferred = |(Launch { host, attempt }, failure): (Launch, Failure)| {
+            let most = attempts_allowed(&terms.options.rules, &failure).saturating_sub(1);
             let failed = attempt.failed.saturating_add(1);
             let next = if failed <= most { Attempt { failed, ..attempt } } else { attempt.after_loss() };
             Launch { host, attempt: Attempt { failed: failed.min(most), ..next } }

@@ -92,8 +92,8 @@ pub(super) struct LauncherUnusable {
     pub(super) why: Failure,
     /// Whether the launcher is certainly at fault; otherwise its few hosts may as well be dead.
     pub(super) certain: bool,
-    /// Hosts that would have been given up.
-    pub(super) deferred: Vec<Launch>,
+    /// Hosts that would have been given up, with their last failures.
+    pub(super) deferred: Vec<(Launch, Failure)>,
     /// All hosts that have failed.
     pub(super) failed: BTreeSet<HostIndex>,
 }
@@ -226,7 +226,7 @@ impl LaunchHealth {
             || in_flight == 0 && evidence.only_hopeless_launches_remain(waiting);
         let collapses = certain || may_be;
         let why = evidence.first_failure.take_if(|_| collapses)?;
-        let deferred = std::mem::take(&mut evidence.deferred).into_iter().map(|(launch, _)| launch).collect();
+        let deferred = std::mem::take(&mut evidence.deferred);
         let failed = evidence.failed.keys().copied().collect();
         self.state = HealthState::Unusable;
         Some(LauncherUnusable { why, certain, deferred, failed })
