@@ -86,6 +86,7 @@ impl HostTable {
             | ChildMessage::Link(..)
             | ChildMessage::InProgram(_)
             | ChildMessage::CannotLaunch(..)
+            | ChildMessage::InDoubt(..)
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)
             | ChildMessage::Dropped(..)

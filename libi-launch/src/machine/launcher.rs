@@ -23,12 +23,13 @@
 //! The hosts and their costs are in the [late-commit queue](libi_core::plan::late). The launcher
 //! adds what the queue does not know: how many launches may be in flight (`window.rs`), how many
 //! children may be sent files at a time (`fan_out.rs`), how often a failure is retried (`failures.rs`),
-//! whether launching works from here at all (`health.rs`), hosts that only others reach
+//! whether launching works from here at all (`health.rs`, `doubt.rs`), hosts that only others reach
 //! (`unreached.rs`), and static trees (`subtrees.rs`).
 //!
 //! The launcher starts no processes and sends no messages. It returns hosts to launch and shares to
 //! send, and adds what the nodes above must know to a list of reports.
 
+mod doubt;
 mod failures;
 mod fan_out;
 mod hand_back;
@@ -50,6 +51,7 @@ use libi_core::plan::late::{Attempt, Launch, Next, Queue};
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
 
+use self::doubt::Doubt;
 pub(super) use self::fan_out::StagingLoad;
 pub(super) use self::hand_back::SilentLaunches;
 use self::health::LaunchHealth;
@@ -77,6 +79,7 @@ pub(super) struct Launcher {
     window: LaunchWindow,
     /// Whether launching works, from here and from children.
     health: LaunchHealth,
+    doubt: Doubt,
     unreached: UnreachedHosts,
     /// For hosts that were up and then lost here: how often they have failed, counting all launches
     /// from this node.
@@ -136,6 +139,7 @@ impl Launcher {
             subtrees: StaticSubtrees::default(),
             window: LaunchWindow::new(),
             health: LaunchHealth::undecided(),
+            doubt: Doubt::default(),
             unreached: UnreachedHosts::default(),
             faults: BTreeMap::new(),
             last_printed: BTreeMap::new(),
@@ -376,6 +380,7 @@ impl Launcher {
     /// A child has launched its first host.
     pub(super) fn child_has_launched(&mut self) {
         self.health.child_has_launched();
+        self.may_share = true;
     }
 
     /// A child cannot launch hosts, certainly.

@@ -157,6 +157,8 @@ pub enum ChildMessage {
     Adopted(HostIndex, Attempt),
     /// Not forwarded: the link of the sender carries enough to be worth a direct connection.
     WantsDirect,
+    /// Not forwarded: whether the sender doubts that it can launch hosts, after its first launches.
+    InDoubt(bool),
 }
 
 /// The role of a child, and the rules of its session.
@@ -185,6 +187,8 @@ pub struct SessionConfig {
     pub dial: Vec<SocketAddr>,
     /// The host of the parent; `None` if the parent is the front end.
     pub parent: Option<HostIndex>,
+    /// Whether the parent launches hosts as well, and takes back those that the child has not tried.
+    pub takes_back: bool,
 }
 
 /// The program of a distribution.

@@ -158,7 +158,7 @@
 //! | `Detached` | child | recorded if it is the child itself; passed on |
 //! | `NoDependents` | child | a detached child is not awaited any more |
 //! | `NotDirect` | direct links | the link stays in the channel, or the child fails |
-//! | `CannotLaunch`, `HandBack` | launcher | the host is launched from here, or given up |
+//! | `CannotLaunch`, `HandBack`, `InDoubt` | launcher | the host is launched from here, or given up |
 //! | `Listening` | relays, moves | leaders that wait are redirected there, or move |
 //! | `Dropped` | relays, launcher | the host is launched again, or given up |
 //! | `Adopted` | moves | `Move` is sent to that host |

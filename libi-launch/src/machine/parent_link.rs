@@ -256,6 +256,7 @@ pub(super) mod tests {
             files_secret: None,
             dial: Vec::new(),
             parent: None,
+            takes_back: true,
             size: 10,
             host: HostIndex(host),
             name: format!("n{host}"),

@@ -50,6 +50,11 @@ impl Queue {
         self.add_to_share(child, &more).map(|()| more)
     }
 
+    /// Removes the hosts that wait for a launcher, but for the first of them.
+    pub fn give_up_last(&mut self, keep: usize) -> Share {
+        self.split_off(self.waiting.len().saturating_sub(keep))
+    }
+
     /// Gives hosts that are not in this queue to a child that is up, in addition to its share.
     ///
     /// # Errors

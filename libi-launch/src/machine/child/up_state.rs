@@ -25,6 +25,8 @@ pub(super) struct UpState {
     has_launched: bool,
     /// The child has reported that it cannot launch hosts, or no more of them.
     has_handed_back: bool,
+    /// The child doubts that it can launch hosts.
+    in_doubt: bool,
     path: LinkPath,
     /// How much output the child may still send, and how much of its output has been passed on
     /// since the last grant.
@@ -53,6 +55,7 @@ impl UpState {
             no_dependents: false,
             has_launched: false,
             has_handed_back: false,
+            in_doubt: false,
             path: LinkPath::Channel,
             credit: WINDOW,
             uncredited: 0,
@@ -132,9 +135,16 @@ impl Child {
         }
     }
 
+    /// The child doubts that it can launch hosts, or does so no longer; returns whether that is new.
+    pub(in crate::machine) fn on_doubt(&mut self, doubts: bool) -> bool {
+        self.up_mut().is_some_and(|up| std::mem::replace(&mut up.in_doubt, doubts) != doubts)
+    }
+
     /// Whether further hosts may be given to this child.
     pub(in crate::machine) fn takes_hosts(&self) -> bool {
-        self.is_up() && self.open && self.up().is_some_and(|up| !up.detached && !up.has_handed_back)
+        self.is_up()
+            && self.open
+            && self.up().is_some_and(|up| !up.detached && !up.has_handed_back && !up.in_doubt)
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `InProgram` | engine | |
 //! | `InputTaken` | | the same |
 //! | `Failed`, `Relaunch` | the host is no [source](super::SourceOrder) of files any more | |
-//! | `NoDependents`, `NotDirect`, `CannotLaunch`, `HandBack`, `Listening`, `Dropped`, `Adopted` | nothing: handled by the node | |
+//! | `NoDependents`, `NotDirect`, `CannotLaunch`, `HandBack`, `InDoubt`, `Listening`, `Dropped`, `Adopted` | nothing: handled by the node | |
 
 use libi_core::dist::layout::Block;
 use libi_core::ids::HostIndex;
@@ -73,6 +73,7 @@ impl FrontEndState {
             | ChildMessage::NotDirect
             | ChildMessage::WantsDirect
             | ChildMessage::CannotLaunch(..)
+            | ChildMessage::InDoubt(..)
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)
             | ChildMessage::Staged(_)

@@ -38,7 +38,8 @@
 //!
 //! Attempts: if the leader is certainly at fault, its failures do not count, and the host has all
 //! its attempts left. If the leader had only few hosts, which may as well be dead, its failures
-//! count, but one attempt is left in any case. Otherwise every dead host that is left to the last
+//! count, but one attempt is left in any case; those that no further attempt of a launcher mends, such as
+//! denied logins, do not count, and the parent launches the host without a delay. Otherwise every dead host that is left to the last
 //! leaders would cost one timeout more than other hosts. A host that was not launched keeps its
 //! next attempt.
 //!
@@ -142,9 +143,19 @@ impl Launcher {
     ) -> Option<SilentLaunches> {
         let (timeout, in_flight, waiting) = (self.timeout(), self.queue.in_flight(), self.queue.waiting());
         let LauncherUnusable { why, certain, deferred, failed } =
-            self.health.evaluate(terms.now, timeout, in_flight, waiting)?;
+            match self.health.evaluate(terms.now, timeout, in_flight, waiting) {
+                Some(unusable) => unusable,
+                None => {
+                    self.review_doubt(terms, reports);
+                    return None;
+                }
+            };
         reports.push(ChildMessage::CannotLaunch(why, certain));
         let next_deferred = |(Launch { host, attempt }, failure): (Launch, Failure)| {
+            // Another launcher can tell at once whose fault it is.
+            if !failure.is_retryable() {
+                return Launch { host, attempt: attempt.after_loss() };
+            }
             let most = attempts_allowed(&terms.options.rules, &failure).saturating_sub(1);
             let failed = attempt.failed.saturating_add(1);
             let next = if failed <= most { Attempt { failed, ..attempt } } else { attempt.after_loss() };
@@ -190,7 +201,7 @@ impl Launcher {
             }
             return;
         }
-        if self.health.is_unusable() {
+        if self.passes_on() {
             // Children that have moved here may have hosts, although none can be launched from here.
             if self.queue.remove_from_share(child, host) {
                 reports.push(ChildMessage::HandBack(host, next, tried));

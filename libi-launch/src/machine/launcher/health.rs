@@ -43,7 +43,7 @@ const NOT_AUTHENTICATED_WEIGHT: u32 = 3;
 const NOT_REACHED_WEIGHT: u32 = 1;
 /// How many hosts have to fail if they are all that there are; with fewer hosts, how often each
 /// refusal is tried.
-const FEW: usize = 3;
+pub(super) const FEW: usize = 3;
 
 /// What a node knows about launching, from here and from its children.
 #[derive(Debug)]
@@ -52,6 +52,8 @@ pub(super) struct LaunchHealth {
     /// How many children have reported that they cannot launch, and how many have launched a host.
     unable_children: u32,
     able_children: u32,
+    /// How many children doubt that they can launch.
+    doubting_children: u32,
     /// Whether the last launch from here was refused for lack of resources.
     out_of_resources: bool,
 }
@@ -105,23 +107,29 @@ impl LaunchHealth {
             state: HealthState::Undecided(Box::default()),
             unable_children: 0,
             able_children: 0,
+            doubting_children: 0,
             out_of_resources: false,
         }
     }
 
     /// The health of the front end, which has no parent to hand hosts back to.
     pub(super) fn healthy() -> Self {
-        Self { state: HealthState::Healthy, unable_children: 0, able_children: 0, out_of_resources: false }
+        Self { state: HealthState::Healthy, ..Self::undecided() }
     }
 
     pub(super) fn is_unusable(&self) -> bool {
         matches!(self.state, HealthState::Unusable)
     }
 
-    /// Whether new children are given hosts: not if more children cannot launch than have launched
-    /// a host.
+    /// Whether new children are given hosts: not if more children cannot launch, or doubt it, than have
+    /// launched a host.
     pub(super) fn children_may_launch(&self) -> bool {
-        self.unable_children <= self.able_children
+        self.unable_children.saturating_add(self.doubting_children) <= self.able_children
+    }
+
+    pub(super) fn child_doubts(&mut self, doubts: bool) {
+        let many = self.doubting_children;
+        self.doubting_children = if doubts { many.saturating_add(1) } else { many.saturating_sub(1) };
     }
 
     pub(super) fn child_cannot_launch(&mut self) {
@@ -145,6 +153,14 @@ impl LaunchHealth {
     pub(super) fn limit_in_doubt(&self) -> Option<usize> {
         let HealthState::Undecided(evidence) = &self.state else { return None };
         evidence.failed.values().any(|host| host.weight > NOT_REACHED_WEIGHT).then_some(FEW)
+    }
+
+    /// How many hosts have failed for a reason that may be the launcher's fault, until that is decided.
+    pub(super) fn failed_hosts(&self) -> usize {
+        match &self.state {
+            HealthState::Undecided(evidence) => evidence.failed.len(),
+            HealthState::Healthy | HealthState::Unusable => 0,
+        }
     }
 
     /// Records the launch of a host.

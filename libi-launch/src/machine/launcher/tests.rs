@@ -9,6 +9,8 @@ use super::*;
 use crate::failure::Exit;
 use crate::machine::message::{ChildMessage, Spare};
 
+mod doubt;
+
 const ATTEMPTS: u16 = 3;
 
 fn at(seconds: u64) -> Instant {
@@ -269,36 +271,6 @@ fn a_launcher_that_cannot_launch_hands_all_hosts_back_once() {
     leader.act(at(3), Launcher::hand_back_new_share);
     reports = leader.reports();
     assert_eq!((reports.as_str(), leader.launch(at(4))), ("B9", None));
-}
-
-#[test]
-fn refusals_by_an_overloaded_server_count_when_the_host_is_handed_back() {
-    let refused = Failure {
-        tail: "Connection closed by n5 port 22\r\n".to_owned(),
-        ..failure(Cause::Exited(Exit::Code(255)))
-    };
-    let allowed = failures::attempts_allowed(&LaunchOptions::default().rules, &refused);
-    assert!(allowed > ATTEMPTS);
-    // As long as one launch is open, the leader does not know what the refusals mean.
-    let mut leader = Leader::of(5..7);
-    let (mut next, open) = (leader.launch(at(1)).unwrap(), leader.launch(at(1)).unwrap());
-    let mut launches = 1;
-    leader.fail(next, refused.clone(), at(1));
-    while let Some(again) = leader.launch(at(100 * u64::from(launches) + 50)) {
-        next = again;
-        launches += 1;
-        leader.fail(next, refused.clone(), at(100 * u64::from(launches)));
-    }
-    assert_eq!((launches, next.attempt.failed + 1, leader.reports()), (allowed, allowed, String::new()));
-    leader.fail(open, Failure { cause: Cause::TimedOut, ..refused }, at(10_000));
-    leader.act(at(10_000), |launcher, terms, reports| launcher.evaluate_health(terms, reports));
-    let of_host = |report: &ChildMessage| match report {
-        ChildMessage::HandBack(host, attempt, true) => (*host == next.host).then_some(*attempt),
-        _ => None,
-    };
-    // One attempt is left in any case.
-    let back = leader.reports.iter().find_map(of_host).unwrap();
-    assert_eq!(back.failed, allowed - 1);
 }
 
 #[test]

@@ -188,6 +188,9 @@ impl Node {
             self.moved.release_detached(now);
         }
         self.output_ends(link, child.is_leader());
+        if child.on_doubt(false) {
+            self.launcher.child_doubts(false);
+        }
         let start = child.start();
         let with_others = self.ends_with_others(&child);
         self.leave_start(link, &mut child, now, out);

@@ -248,6 +248,7 @@ impl Node {
             files_secret: None,
             dial: Vec::new(),
             parent: None,
+            takes_back: is_leader && self.front_end().is_none_or(|front| front.launchers().are_all()),
             size: self.size,
             host,
             name,
@@ -347,9 +348,18 @@ impl Node {
             (ChildMessage::Adopted(host, attempt), _) => {
                 return self.adopted(Launch { host: *host, attempt: *attempt }, out);
             }
+            (ChildMessage::InDoubt(doubts), _) => {
+                if child.on_doubt(*doubts) {
+                    self.launcher.child_doubts(*doubts);
+                }
+                return;
+            }
             (ChildMessage::CannotLaunch(why, certain), own) => {
                 let (why, certain) = (why.clone(), *certain);
                 child.on_handed_back();
+                if child.on_doubt(false) {
+                    self.launcher.child_doubts(false);
+                }
                 return own.into_iter().for_each(|own| self.child_cannot_launch(own, &why, certain));
             }
             // When a node ends, its parent decides about the hosts below it.
