@@ -12,8 +12,10 @@ use mio::{Interest, Registry, Token};
 
 use super::NodeId;
 use super::agent_delivery::AgentDelivery;
+use super::confirmation::Confirmation;
 use super::direct_stream::DirectStream;
 use super::line_buffer::LineBuffer;
+use super::link_load::LinkLoad;
 use super::send_queue::{self, Flushed, SendQueue};
 use super::stream::Stream;
 use super::targets::{FdRole, Targets};
@@ -32,16 +34,6 @@ pub(super) struct PrintPipe {
     pub(super) pipe: Stream,
     pub(super) stream: StdStream,
     pub(super) lines: LineBuffer,
-}
-
-/// Whether the other end has confirmed that it has received everything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Confirmation {
-    /// It was not asked since something was sent.
-    #[default]
-    Unasked,
-    Asked(u64),
-    Given,
 }
 
 /// See the [module](self).
@@ -74,19 +66,13 @@ pub(super) struct LinkIo {
     /// Frames of the communication half, and shared memory sent with them, that wait until the program
     /// at the other end joins.
     held: Option<Vec<(Frame, Option<SealedRegion>)>>,
-    confirmation: Confirmation,
-    /// What the link carries until that is reported, while it is to be.
-    until_busy: Option<u32>,
+    pub(super) confirmation: Confirmation,
+    pub(super) load: LinkLoad,
     /// Nothing is received or sent any more.
     pub(super) closed: bool,
     /// The process has been released.
     pub(super) released: bool,
 }
-
-/// What a link carries before it is worth a direct connection, in bytes; and what a frame of a
-/// call counts beside its bytes, for which remote shells take as long.
-const BUSY: u32 = 128 << 10;
-const FRAME_COUNTS: usize = 4 << 10;
 
 /// The most bytes written to one descriptor in one turn.
 pub(super) const WRITE_LIMIT: usize = 512 << 10;
@@ -95,34 +81,10 @@ impl LinkIo {
     /// Queues a message.
     pub(super) fn queue(&mut self, message: &[u8]) {
         if !self.closed && !self.has_exited() {
-            self.confirmation = Confirmation::Unasked;
-            self.carries(message.len());
+            self.confirmation.sent();
+            self.load.add(message.len());
             self.active_queue().queue(message);
         }
-    }
-
-    /// Has it reported when the link has carried enough to be worth a direct connection.
-    pub(super) fn watch(&mut self) {
-        self.until_busy = Some(BUSY);
-    }
-
-    /// So many bytes are sent or received.
-    pub(super) fn carries(&mut self, bytes: usize) {
-        if let Some(rest) = &mut self.until_busy {
-            *rest = rest.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
-        }
-    }
-
-    /// A frame of the communication half is sent or received, that may belong to a call.
-    pub(super) fn carries_frame(&mut self, is_of_a_call: bool) {
-        if is_of_a_call {
-            self.carries(FRAME_COUNTS);
-        }
-    }
-
-    /// Whether the link is watched, and has carried enough; once.
-    pub(super) fn take_busy(&mut self) -> bool {
-        self.until_busy.take_if(|rest| *rest == 0).is_some()
     }
 
     /// Puts bytes before everything queued; nothing has been written yet.
@@ -138,10 +100,10 @@ impl LinkIo {
         if self.closed || self.has_exited() {
             return;
         }
-        self.confirmation = Confirmation::Unasked;
-        if self.until_busy.is_some() {
-            self.carries(frame.len());
-            self.carries_frame(frame.is_of_a_call());
+        self.confirmation.sent();
+        if self.load.is_watched() {
+            self.load.add(frame.len());
+            self.load.add_frame(frame.is_of_a_call());
         }
         match &mut self.held {
             Some(held) => held.push((frame, lent)),
@@ -152,7 +114,7 @@ impl LinkIo {
     /// Queues a frame that may wait behind all messages.
     pub(super) fn queue_bulk(&mut self, header: Header, payload: Bytes) {
         if !self.closed && !self.has_exited() {
-            self.confirmation = Confirmation::Unasked;
+            self.confirmation.sent();
             self.active_queue().queue_bulk(header, payload);
         }
     }
@@ -199,25 +161,13 @@ impl LinkIo {
     /// Whether bytes sent on the direct connection may not have arrived: the other end has not
     /// confirmed them, and the other system has not acknowledged them.
     pub(super) fn has_unacknowledged(&self) -> bool {
-        self.confirmation != Confirmation::Given
+        !self.confirmation.is_given()
             && self.direct.as_ref().is_some_and(|direct| !direct.inner.is_acknowledged())
     }
 
     /// Whether a confirmation would tell something, and was not asked for.
     pub(super) fn may_ask_for_confirmation(&self) -> bool {
-        self.confirmation == Confirmation::Unasked && !self.has_unsent() && self.has_unacknowledged()
-    }
-
-    /// The other end was asked, by the frame queued last.
-    pub(super) fn asked_for_confirmation(&mut self, number: u64) {
-        self.confirmation = Confirmation::Asked(number);
-    }
-
-    /// The other end has confirmed what was sent before the request of this number.
-    pub(super) fn confirmed(&mut self, number: u64) {
-        if self.confirmation == Confirmation::Asked(number) {
-            self.confirmation = Confirmation::Given;
-        }
+        self.confirmation.may_be_asked() && !self.has_unsent() && self.has_unacknowledged()
     }
 
     pub(super) fn has_unsent(&self) -> bool {

@@ -28,6 +28,7 @@
 pub(crate) mod addresses;
 mod agent_delivery;
 mod ciphers;
+mod confirmation;
 mod direct_connector;
 mod direct_listener;
 mod direct_stream;
@@ -35,6 +36,7 @@ pub(crate) mod fd_budget;
 pub(crate) mod fd_sentinel;
 mod line_buffer;
 mod link_io;
+mod link_load;
 pub(crate) mod memory;
 pub(crate) mod rendezvous;
 mod send_queue;

@@ -329,7 +329,7 @@ impl SessionIo {
             let Some(link_io) = self.links.get_mut(&link) else { continue };
             let flushed = link_io.flush();
             link_io.update_interest(turn.registry);
-            is_busy |= link == LinkId::PARENT && link_io.take_busy();
+            is_busy |= link == LinkId::PARENT && link_io.load.take_busy();
             match flushed {
                 Flushed::Everything | Flushed::Waits => {}
                 Flushed::Partly => drop(self.unsent.insert(link)),

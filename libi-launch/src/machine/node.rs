@@ -14,6 +14,7 @@ mod output;
 mod parent;
 mod programs;
 mod relays;
+mod session_config;
 mod session_end;
 mod session_up;
 mod settling;

@@ -50,7 +50,7 @@ impl SessionIo {
             }
             Effect::Watch(link) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
-                    link_io.watch();
+                    link_io.load.watch();
                 }
             }
             Effect::AcceptFileLinks(key) => {

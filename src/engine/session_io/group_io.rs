@@ -80,7 +80,7 @@ impl SessionIo {
             self.confirmations += 1;
             self.tell_group(Event::Confirm(self.confirmations), turn);
             if let Some(link_io) = self.links.get_mut(&LinkId::PARENT) {
-                link_io.asked_for_confirmation(self.confirmations);
+                link_io.confirmation.asked(self.confirmations);
             }
         }
     }
@@ -122,7 +122,7 @@ impl SessionIo {
                 Effect::Lost(ranks) => turn.sink.lost(turn.id, ranks),
                 Effect::Confirmed(number) => {
                     if let Some(link_io) = self.links.get_mut(&LinkId::PARENT) {
-                        link_io.confirmed(number);
+                        link_io.confirmation.answered(number);
                     }
                 }
                 Effect::WakeAt(at) => self.wake_group_at = Some(at),

@@ -43,7 +43,7 @@ impl SessionIo {
                     Ok(count @ 1..) => {
                         total += count;
                         link_io.expects_long = true;
-                        link_io.carries(count);
+                        link_io.load.add(count);
                         let borrowed = self.take_fds(link, turn);
                         self.receive(link, &[], turn);
                         if count < limit && !to_the_end && !borrowed {
@@ -72,7 +72,7 @@ impl SessionIo {
                 }
                 Ok(count @ 1..) => {
                     total += count;
-                    link_io.carries(count);
+                    link_io.load.add(count);
                     let is_filtered = link_io.trailer.is_some() || link_io.delivery.is_some();
                     let may_be_secret = link == LinkId::PARENT && self.node.may_receive_secrets();
                     let borrowed = self.take_fds(link, turn);

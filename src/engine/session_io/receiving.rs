@@ -18,7 +18,7 @@ impl SessionIo {
                 None if is_told => return,
                 None => return self.tell(Event::Received(link, Vec::new()), turn),
                 Some(Arrival::Data(payload)) => {
-                    link_io.carries_frame(is_of_a_call(&payload));
+                    link_io.load.add_frame(is_of_a_call(&payload));
                     self.tell_group(Said::Frame(link, payload.into()), turn);
                 }
                 Some(Arrival::Items(items)) => {

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use libi_core::dist::layout::Block;
 use libi_core::ids::HostIndex;
 use libi_core::join::Hello;
 use libi_core::plan::late::Launch;
-use libi_core::secure::Secret;
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, LinkItem, ReadError, decode_control};
 
@@ -218,66 +216,6 @@ impl Node {
         } else {
             self.check_joined();
         }
-    }
-
-    /// The config of the leader of this host, whose link `has_arrived` at the rendezvous or not.
-    pub(super) fn config_of_leader(
-        &self,
-        host: (HostIndex, String),
-        blocks: Vec<Block>,
-        has_arrived: bool,
-    ) -> SessionConfig {
-        let policy = self.direct.policy_for_children(self.options.links);
-        let links = if has_arrived { LinkPolicy::Channel } else { policy };
-        let files_secret = self.direct.files_secret_of_children().cloned();
-        SessionConfig { files_secret, ..self.config(host, blocks, links, true) }
-    }
-
-    pub(super) fn config(
-        &self,
-        (host, name): (HostIndex, String),
-        blocks: Vec<Block>,
-        links: LinkPolicy,
-        is_leader: bool,
-    ) -> SessionConfig {
-        let mut options = self.options.clone();
-        options.links = links;
-        SessionConfig {
-            options,
-            secret: self.direct.secret().filter(|_| links != LinkPolicy::Channel).cloned(),
-            files_secret: None,
-            dial: Vec::new(),
-            parent: None,
-            takes_back: is_leader && self.front_end().is_none_or(|front| front.launchers().are_all()),
-            size: self.size,
-            host,
-            name,
-            blocks,
-            programs: self.programs.clone(),
-            input: self.input.for_child(is_leader, self.is_front() && host == HostIndex(0)),
-        }
-    }
-
-    /// Sends the config without leaving a copy of its secret in memory: a buffer that grows leaves
-    /// its content in freed memory.
-    pub(super) fn send_config(
-        link: LinkId,
-        mut config: SessionConfig,
-        message: impl Fn(Box<SessionConfig>) -> ParentMessage,
-        out: &mut Vec<Effect>,
-    ) -> bool {
-        let (secret, files_secret) = (config.secret.take(), config.files_secret.take());
-        let mut measured = Vec::new();
-        let mut config = Box::new(config);
-        if secret.is_some() || files_secret.is_some() {
-            Self::send(link, Kind::Control, &message(config.clone()), &mut measured);
-        }
-        let length = match &measured[..] {
-            [Effect::Send(_, bytes)] => bytes.len() + 4 * Secret::LEN,
-            _ => 0,
-        };
-        (config.secret, config.files_secret) = (secret, files_secret);
-        Self::send_of(length, link, Kind::Control, &message(config), out)
     }
 
     fn on_child_report(
