@@ -307,7 +307,6 @@ impl Queue {
     fn record_answer(&mut self, launch: Launch, now: Instant) -> Result<(), QueueError> {
         let started = self.end_flight(launch)?;
         self.answered.insert((started, launch.host), now.since(started));
-        self.turns.answer_early(started, launch.host, nanos(now.since(started)));
         self.count_answers(now);
         Ok(())
     }

@@ -21,11 +21,6 @@
 //! right SEQ, they have not had their turn for longer than REM. Two answers are therefore enough to
 //! see that a launcher makes one launch after the other, whatever was assumed.
 //!
-//! Answers that come before those of earlier launches are not counted yet, because the fast hosts answer
-//! first: REM would seem too short. But a candidate under which such a launch would have taken less
-//! than half of the mean REM is unlikely. Without that, a few answers that happen to come one after the
-//! other look like a queue.
-//!
 //! A candidate under which a launch is answered before its turn is impossible. Without that rule,
 //! any rate of launches explains itself: if SEQ is the time between two answers, all launches wait
 //! in one long queue, and their REMs scatter little, below zero.
@@ -75,8 +70,6 @@ struct PastLaunch {
     host: HostIndex,
     /// The nanoseconds until its hello, once that may be counted.
     took: Option<u64>,
-    /// The same, as long as it may not be counted.
-    early: Option<u64>,
 }
 
 /// Estimates turns from the latest launches.
@@ -113,7 +106,7 @@ impl TurnEstimator {
             self.forget(estimate);
         }
         let turn = self.next_free(estimate).max(now);
-        self.past.push_back(PastLaunch { started: now, host, took: None, early: None });
+        self.past.push_back(PastLaunch { started: now, host, took: None });
         self.turns.push(turn);
         turn
     }
@@ -159,24 +152,14 @@ impl TurnEstimator {
 
     /// A launch is answered `took` after its start. Returns whether it is still remembered.
     pub(super) fn answer(&mut self, started: Instant, host: HostIndex, took: u64) -> bool {
-        let Some(past) = self.find(started, host) else { return false };
-        (past.took, past.early) = (Some(took), None);
+        let from = self.past.partition_point(|past| past.started < started);
+        let found = self.past.range_mut(from..).find(|past| past.host == host && past.started == started);
+        let Some(past) = found else { return false };
+        past.took = Some(took);
         self.answers += 1;
         // It had its turn before, so the resource was free.
         self.free_from = self.free_from.min(started + Duration::from_nanos(took));
         true
-    }
-
-    /// A launch is answered before one that was started earlier and may still be answered.
-    pub(super) fn answer_early(&mut self, started: Instant, host: HostIndex, took: u64) {
-        if let Some(past) = self.find(started, host) {
-            past.early = Some(took);
-        }
-    }
-
-    fn find(&mut self, started: Instant, host: HostIndex) -> Option<&mut PastLaunch> {
-        let from = self.past.partition_point(|past| past.started < started);
-        self.past.range_mut(from..).find(|past| past.host == host && past.started == started)
     }
 
     /// Adds the measured duration of a start.
@@ -309,20 +292,19 @@ impl TurnEstimator {
             self.before.turn_weight() <= ASSUMED_TURN_WEIGHT && self.before.starts_return_at_once();
         let starts = self.starts();
         let origin = self.origin();
-        let hellos = |took: fn(&PastLaunch) -> Option<u64>| -> Vec<(usize, f64)> {
-            let hello = |(i, past): (usize, &PastLaunch)| {
-                Some((i, past.started.since(origin).as_secs_f64() + took(past)? as f64 / 1e9))
-            };
-            self.past.iter().enumerate().filter_map(hello).collect()
-        };
-        let (answers, early) = (hellos(|past| past.took), hellos(|past| past.early));
+        let answers: Vec<(usize, f64)> = (0..)
+            .zip(&self.past)
+            .filter_map(|(i, past)| {
+                let hello = past.started.since(origin).as_secs_f64() + past.took? as f64 / 1e9;
+                Some((i, hello))
+            })
+            .collect();
         let least = answers.iter().map(|&(i, hello)| hello - starts[i]).fold(f64::MAX, f64::min);
         let sample = TurnSamples {
             starts: &starts,
             answers: &answers,
-            early: &early,
             open,
-            now: answers.iter().chain(&early).map(|&(_, hello)| hello).fold(0.0, f64::max),
+            now: answers.iter().map(|&(_, hello)| hello).fold(0.0, f64::max),
             rem: self.before.rem_is_measured().then(|| self.before.cost().rem.as_secs_f64()),
             scatter: (ASSUMED_SPREAD * least * ASSUMED_SPREAD * least).max(1e-10),
         };

@@ -3,9 +3,6 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// The least REM that is likely, as a part of the mean.
-const LEAST_REM: f64 = 0.5;
-
 /// The queueing discipline of the shared resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Discipline {
@@ -21,8 +18,6 @@ pub(super) struct TurnSamples<'a> {
     pub(super) starts: &'a [f64],
     /// The launches that answered, with the times of their hellos.
     pub(super) answers: &'a [(usize, f64)],
-    /// The launches that answered before one that was started earlier, and may still answer.
-    pub(super) early: &'a [(usize, f64)],
     /// The launches that have no answer by now.
     pub(super) open: &'a [usize],
     pub(super) now: f64,
@@ -46,13 +41,6 @@ impl TurnSamples<'_> {
         let mut count = rems().count() as f64;
         let mean = rems().sum::<f64>() / count;
         let mut squares: f64 = rems().map(|rem| (rem - mean) * (rem - mean)).sum();
-        for &(at, hello) in self.early {
-            let too_early = mean * LEAST_REM - (hello - ends[at] + seq);
-            if too_early > 0.0 {
-                squares += too_early * too_early;
-                count += 1.0;
-            }
-        }
         for &at in self.open {
             let overdue = self.now - ends[at] + seq - mean;
             if overdue > 0.0 {
