@@ -20,7 +20,7 @@ use super::health::FEW;
 use super::{Launcher, Terms};
 use crate::machine::message::ChildMessage;
 
-/// What the parent knows of a leader's doubt.
+/// What the parent does for a leader in doubt, and knows of it.
 #[derive(Debug, Default)]
 pub(super) struct Doubt {
     /// Whether the parent takes back what was not tried.

@@ -29,9 +29,9 @@ pub(super) fn back_off(rules: &Rules, made: u16) -> Duration {
     back_off.min(rules.back_off_max)
 }
 
-/// How many failed attempts a host is given up after, if its last one failed like this.
-pub(super) fn attempts_allowed(rules: &Rules, failure: &Failure) -> u16 {
-    rules.attempts.saturating_mul(if failure.is_throttled() { REFUSALS_FOR_AN_ATTEMPT } else { 1 })
+/// After how many failures a host is given up that has so many attempts, if the last one was this.
+pub(super) fn attempts_allowed(attempts: u16, failure: &Failure) -> u16 {
+    attempts.saturating_mul(if failure.is_throttled() { REFUSALS_FOR_AN_ATTEMPT } else { 1 })
 }
 
 /// Whether a host may be lost once more. A loss is not the host's fault, but a session whose
@@ -49,10 +49,9 @@ impl Launcher {
         let made = launch.attempt.failed.saturating_add(faults);
         let another = terms.is_launching && failure.is_retryable();
         let turned_away = failure.is_throttled();
-        let refusals = if turned_away { REFUSALS_FOR_AN_ATTEMPT } else { 1 };
         let may_pass = failure.may_be_launcher_fault() && self.may_leave_to_others(launch.host, terms);
         let most = if may_pass { rules.attempts.min(ATTEMPTS_BEFORE_OTHERS) } else { rules.attempts };
-        if another && made.saturating_add(1) < most.saturating_mul(refusals) {
+        if another && made.saturating_add(1) < attempts_allowed(most, failure) {
             let back_off = back_off(rules, made);
             // Clients that were refused together must not come back together.
             let more = if turned_away { self.jitter.unit() } else { 0.0 };

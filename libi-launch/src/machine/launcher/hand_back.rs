@@ -142,21 +142,18 @@ impl Launcher {
         reports: &mut Vec<ChildMessage>,
     ) -> Option<SilentLaunches> {
         let (timeout, in_flight, waiting) = (self.timeout(), self.queue.in_flight(), self.queue.waiting());
-        let LauncherUnusable { why, certain, deferred, failed } =
-            match self.health.evaluate(terms.now, timeout, in_flight, waiting) {
-                Some(unusable) => unusable,
-                None => {
-                    self.review_doubt(terms, reports);
-                    return None;
-                }
-            };
+        let unusable = self.health.evaluate(terms.now, timeout, in_flight, waiting);
+        let Some(LauncherUnusable { why, certain, deferred, failed }) = unusable else {
+            self.review_doubt(terms, reports);
+            return None;
+        };
         reports.push(ChildMessage::CannotLaunch(why, certain));
         let next_deferred = |(Launch { host, attempt }, failure): (Launch, Failure)| {
             // Another launcher can tell at once whose fault it is.
             if !failure.is_retryable() {
                 return Launch { host, attempt: attempt.after_loss() };
             }
-            let most = attempts_allowed(&terms.options.rules, &failure).saturating_sub(1);
+            let most = attempts_allowed(terms.options.rules.attempts, &failure).saturating_sub(1);
             let failed = attempt.failed.saturating_add(1);
             let next = if failed <= most { Attempt { failed, ..attempt } } else { attempt.after_loss() };
             Launch { host, attempt: Attempt { failed: failed.min(most), ..next } }

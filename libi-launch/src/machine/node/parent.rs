@@ -141,7 +141,7 @@ impl Node {
         let leads = parent.on_config(&config)?.leads();
         let programs = config.blocks.iter().map(|block| block.count).sum();
         (self.options, self.size, self.programs) = (config.options, config.size, config.programs);
-        self.launcher.set_parent_takes_back(config.takes_back && !self.options.is_static());
+        self.launcher.set_parent_takes_back(config.takes_back);
         self.direct.set_secret(config.secret);
         self.fold_output();
         self.set_input(config.input, programs, out);

@@ -38,7 +38,9 @@ impl Node {
             files_secret: None,
             dial: Vec::new(),
             parent: None,
-            takes_back: is_leader && self.front_end().is_none_or(|front| front.launchers().are_all()),
+            takes_back: is_leader
+                && !self.options.is_static()
+                && self.front_end().is_none_or(|front| front.launchers().are_all()),
             size: self.size,
             host,
             name,

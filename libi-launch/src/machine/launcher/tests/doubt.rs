@@ -8,7 +8,7 @@ fn refusals_by_an_overloaded_server_count_when_the_host_is_handed_back() {
         tail: "Connection closed by n5 port 22\r\n".to_owned(),
         ..failure(Cause::Exited(Exit::Code(255)))
     };
-    let allowed = failures::attempts_allowed(&LaunchOptions::default().rules, &refused);
+    let allowed = failures::attempts_allowed(ATTEMPTS, &refused);
     assert!(allowed > ATTEMPTS);
     // As long as one launch is open, the leader does not know what the refusals mean.
     let mut leader = Leader::of(5..7);
