@@ -149,19 +149,21 @@ impl Launcher {
         };
         reports.push(ChildMessage::CannotLaunch(why, certain));
         let next_deferred = |(Launch { host, attempt }, failure): (Launch, Failure)| {
-            // Another launcher can tell at once whose fault it is.
-            if !failure.is_retryable() {
-                return Launch { host, attempt: attempt.after_loss() };
+            // It is this launcher's, or another one can tell at once whose fault it is.
+            if certain || !failure.is_retryable() {
+                return (host, attempt.after_loss(), true);
             }
             let most = attempts_allowed(terms.options.rules.attempts, &failure).saturating_sub(1);
             let failed = attempt.failed.saturating_add(1);
             let next = if failed <= most { Attempt { failed, ..attempt } } else { attempt.after_loss() };
-            Launch { host, attempt: Attempt { failed: failed.min(most), ..next } }
+            (host, Attempt { failed: failed.min(most), ..next }, true)
         };
-        let deferred: Vec<Launch> = deferred.into_iter().map(next_deferred).collect();
-        for Launch { host, attempt } in deferred.into_iter().chain(self.drain_unlaunched()) {
+        let next_unlaunched = |Launch { host, attempt }| {
             let tried = failed.contains(&host);
-            let next = if certain && tried { attempt.after_loss() } else { attempt };
+            (host, if certain && tried { attempt.after_loss() } else { attempt }, tried)
+        };
+        let unlaunched = self.drain_unlaunched().into_iter().map(next_unlaunched);
+        for (host, next, tried) in deferred.into_iter().map(next_deferred).chain(unlaunched) {
             reports.push(ChildMessage::HandBack(host, next, tried));
         }
         Some(if certain { SilentLaunches::Cancel } else { SilentLaunches::Shorten(timeout) })
