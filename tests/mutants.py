@@ -117,6 +117,8 @@ MUTANTS = [
  ('a lost host keeps its processes', M + 'node/commands.rs',
   'self.commands.table.host_lost(*host, &failure, &mut notices);',
   'let _ = (&failure, &mut notices);'),
+ ('a command whose start was cancelled by a signal was not started', M + 'node/launching.rs',
+  'self.process_exited(link, Exit::Signal(signal));', 'let _ = (link, signal, Exit::Code(0));'),
  ('commands have no deadline', M + 'commands/table.rs',
   'find(|command| command.deadline <= now)?.id;',
   'find(|command| command.deadline < Instant::ZERO && command.deadline <= now)?.id;'),

@@ -36,7 +36,7 @@
 //! | | the command names its host, the session is up | it is started | running |
 //! | | the same, the session ends | none: the front end has given it up | |
 //! | running | it cannot be started | `CommandEnded` with the reason | gone |
-//! | running | it was signalled before it was started | `CommandEnded` by that signal | gone |
+//! | running | its start was cancelled by a signal | `CommandEnded` by that signal | gone |
 //! | running | it prints | output of its number | running |
 //! | running | a signal for its command | it gets the signal, with its group | running |
 //! | running | it exits | `CommandEnded` with its exit, and how much it has printed | gone |

@@ -57,6 +57,9 @@ pub enum Event {
     /// The operating system has refused a start for lack of resources (descriptors, processes,
     /// memory). A later start, or one on another machine, may succeed.
     OutOfResources(StartId, String),
+    /// A start was cancelled before it began, because its process was to end by this signal. Its links
+    /// receive no further event.
+    StartCancelled(StartId, i32),
     /// The process that carries out a bulk start has printed this, which no host is known to have
     /// printed.
     StarterPrinted(StartId, Vec<u8>),
@@ -154,7 +157,7 @@ pub enum Effect {
     /// Start a process. Its links begin anew: what was sent on them before is dropped.
     Start(StartId, StartRequest),
     /// End the process that carries out a bulk start by this signal. If it was not started yet, it
-    /// is not, and the driver reports [`Event::NotStarted`].
+    /// is not, and the driver reports [`Event::StartCancelled`].
     EndStarter(StartId, i32),
     /// The connection that has arrived is this link: bytes sent on the link go there, and the
     /// connection's end is the link's.

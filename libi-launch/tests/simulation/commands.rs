@@ -28,6 +28,8 @@ use crate::world::{Cluster, FRONT, Happening};
 
 /// The longest time for which a process runs that ends by itself.
 const LONGEST: Duration = Duration::from_secs(3);
+/// The longest time for which an agent cannot start a process.
+const LONGEST_START: Duration = Duration::from_millis(200);
 /// The most that a process prints at once.
 const MOST_AT_ONCE: u64 = 20_000;
 
@@ -44,6 +46,8 @@ pub(crate) enum CommandAction {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CommandHappening {
     Acts(CommandAction),
+    /// A process is started that has waited for that.
+    Begins(Id, LinkId),
     /// A process prints, and some time later it prints again or ends.
     Prints(Id, LinkId),
 }
@@ -66,6 +70,7 @@ struct Asked {
 #[derive(Debug)]
 struct Running {
     process: CommandProcess,
+    can_start: bool,
     /// How often it still prints.
     prints: u64,
     ignores_signals: bool,
@@ -76,6 +81,8 @@ struct Running {
 #[derive(Debug, Default)]
 pub(crate) struct Commands {
     asked: BTreeMap<CommandId, Asked>,
+    /// Processes whose start has not begun.
+    waiting: BTreeMap<(Id, LinkId), (StartId, Running)>,
     running: BTreeMap<(Id, LinkId), Running>,
     started: BTreeSet<CommandProcess>,
     printed: BTreeMap<CommandProcess, Vec<u8>>,
@@ -123,6 +130,7 @@ impl Cluster {
         match what {
             CommandHappening::Acts(CommandAction::Spawn(number)) => self.spawn(number, agenda),
             CommandHappening::Acts(CommandAction::Signal(number)) => self.signal_command(number, agenda),
+            CommandHappening::Begins(agent, link) => self.begin_process((agent, link), agenda),
             CommandHappening::Prints(agent, link) => self.command_prints(agent, link, agenda),
         }
     }
@@ -195,21 +203,48 @@ impl Cluster {
         if !asked.hosts.contains(&host) || index >= asked.per_host || !self.commands.started.insert(process) {
             self.commands.wrong = Some(format!("{process:?} was not asked for, or is started twice"));
         }
-        let now = agenda.now();
-        let mut rng =
-            Rng::new(self.scenario.seed).fork(41).fork(command.0).fork(u64::from(host.0)).fork(index.into());
-        if rng.chance(0.1) {
-            let why = "No such file or directory".to_owned();
-            self.commands.ends.insert(process, CommandOutcome::NotStarted(why.clone()));
-            return agenda.tell(now, from, Event::NotStarted(start, why).into());
-        }
-        self.await_program(from, link);
-        agenda.tell(now, from, Event::Started(start).into());
+        let of_process = |stream| {
+            let rng = Rng::new(self.scenario.seed).fork(stream);
+            rng.fork(command.0).fork(u64::from(host.0)).fork(index.into())
+        };
+        let mut rng = of_process(41);
+        let can_start = !rng.chance(0.1);
         let runs_on = !is_short && rng.chance(0.3);
         let ignores_signals = !is_short && rng.chance(0.3);
-        let running = Running { process, prints: rng.below(4), ignores_signals, runs_on };
-        self.commands.running.insert((from, link), running);
-        self.plan_next(from, link, agenda);
+        let running = Running { process, can_start, prints: rng.below(4), ignores_signals, runs_on };
+        self.commands.waiting.insert((from, link), (start, running));
+        let mut rng = of_process(44);
+        if rng.chance(0.2) {
+            let after = Duration::from_micros(rng.below(LONGEST_START.as_micros() as u64));
+            let event = Happening::Command(CommandHappening::Begins(from, link));
+            return agenda.plan(agenda.now() + after, event);
+        }
+        self.begin_process((from, link), agenda);
+    }
+
+    /// A process is started, unless its agent does not run or has cancelled that.
+    fn begin_process(&mut self, (agent, link): (Id, LinkId), agenda: &mut Agenda<Self>) {
+        if !self.is_running(agent) {
+            return;
+        }
+        let Some((start, running)) = self.commands.waiting.remove(&(agent, link)) else { return };
+        let now = agenda.now();
+        if !running.can_start {
+            let why = "No such file or directory".to_owned();
+            self.commands.ends.insert(running.process, CommandOutcome::NotStarted(why.clone()));
+            return agenda.tell(now, agent, Event::NotStarted(start, why).into());
+        }
+        self.await_program(agent, link);
+        agenda.tell(now, agent, Event::Started(start).into());
+        self.commands.running.insert((agent, link), running);
+        self.plan_next(agent, link, agenda);
+    }
+
+    /// A process is not started, since it was to end by this signal, if it still waits for its start.
+    pub(crate) fn cancel_process(&mut self, agent: Id, link: LinkId, signal: i32, agenda: &mut Agenda<Self>) {
+        let Some((start, waiting)) = self.commands.waiting.remove(&(agent, link)) else { return };
+        self.commands.ends.insert(waiting.process, CommandOutcome::Exited(Exit::Signal(signal)));
+        agenda.tell(agenda.now(), agent, Event::StartCancelled(start, signal).into());
     }
 
     fn plan_next(&mut self, agent: Id, link: LinkId, agenda: &mut Agenda<Self>) {
@@ -266,6 +301,7 @@ impl Cluster {
 
     /// A signal for what may be a process of a command.
     pub(crate) fn signal_process(&mut self, agent: Id, link: LinkId, signal: i32, agenda: &mut Agenda<Self>) {
+        self.cancel_process(agent, link, signal, agenda);
         let running = self.commands.running.get(&(agent, link));
         if running.is_some_and(|running| !running.ignores_signals) {
             self.command_exits(agent, link, Exit::Signal(signal), agenda);

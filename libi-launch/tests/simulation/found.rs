@@ -156,8 +156,10 @@ const FOUND_WITH_STAGING: [u64; 10] = [
 /// Seeds that have found defects since commands run in sessions, in the checks: output of members behind
 /// much output of commands, and commands at once, which take more steps; and too many of them, in a tree
 /// of 800 levels; and hosts that were ended with others as often as is allowed, whose verdicts did not say
-/// so.
-const FOUND_WITH_COMMANDS: [u64; 4] = [77_000_325, 19_410_429_100, 990_000_027_410, 500_010_000];
+/// so. In the machine: a process that could not be started, and was said to have ended by the signal that it
+/// was to get.
+const FOUND_WITH_COMMANDS: [u64; 5] =
+    [77_000_325, 19_410_429_100, 990_000_027_410, 500_010_000, 480_836_915_359];
 
 /// Seeds that have found defects since output is merged, in the checks: ends behind output that each of 352
 /// levels may hold for a second; and in the machine, a tree of 450 levels: launchers with resources for

@@ -240,7 +240,7 @@ impl SessionIo {
     pub(super) fn end_starter(&mut self, start: StartId, signal: i32, events: &mut VecDeque<Event>) {
         if let Some(place) = self.pending_starts.iter().position(|(waiting, _)| *waiting == start) {
             self.pending_starts.remove(place);
-            events.push_back(Event::NotStarted(start, "cancelled before it was started".to_owned()));
+            events.push_back(Event::StartCancelled(start, signal));
         } else if let (Some(starter), Some(signal)) = (self.starters.get_mut(&start), Signal::new(signal)) {
             starter.signal(signal);
         }

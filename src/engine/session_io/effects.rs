@@ -109,14 +109,15 @@ impl SessionIo {
         }
     }
 
-    /// Cancels the start of a process that has not begun; returns whether there was one.
-    fn cancel_start(&mut self, link: LinkId, events: &mut VecDeque<Event>) -> bool {
+    /// Cancels the start of a process that has not begun, and was to end by this signal; returns whether
+    /// there was one.
+    fn cancel_start(&mut self, link: LinkId, signal: i32, events: &mut VecDeque<Event>) -> bool {
         let waits = |(_, request): &(StartId, StartRequest)| request.links().any(|of| of == link);
         let place = self.pending_starts.iter().position(waits);
         let cancelled = place.and_then(|place| self.pending_starts.remove(place));
         if let Some((start, _)) = &cancelled {
             self.links.remove(&link);
-            events.push_back(Event::NotStarted(*start, "cancelled before it was started".to_owned()));
+            events.push_back(Event::StartCancelled(*start, signal));
         }
         cancelled.is_some()
     }
@@ -128,12 +129,12 @@ impl SessionIo {
             // An ended process needs no signal, and no process has a number that is none.
             let _ = Signal::new(signal).map(|signal| process.inner.signal_group(signal));
         } else if ENDING_SIGNALS.contains(&signal) {
-            self.cancel_start(link, events);
+            self.cancel_start(link, signal, events);
         }
     }
 
     fn kill(&mut self, link: LinkId, events: &mut VecDeque<Event>) {
-        if self.cancel_start(link, events) {
+        if self.cancel_start(link, libc::SIGKILL, events) {
             return;
         }
         if let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) {

@@ -22,8 +22,6 @@ struct Process {
     /// The `first` of its command.
     first: u32,
     printed: u64,
-    /// The last signal that it was sent.
-    signalled: Option<i32>,
 }
 
 /// What is done with processes that have not ended in time.
@@ -38,7 +36,7 @@ pub(in crate::machine) enum Overdue {
 impl CommandProcesses {
     /// A process is being started for this link.
     pub(in crate::machine) fn add(&mut self, link: LinkId, number: Rank, first: u32) {
-        self.processes.insert(link, Process { number, first, printed: 0, signalled: None });
+        self.processes.insert(link, Process { number, first, printed: 0 });
     }
 
     pub(in crate::machine) fn contains(&self, link: LinkId) -> bool {
@@ -69,24 +67,13 @@ impl CommandProcesses {
         why: String,
     ) -> Option<(Rank, CommandEnd, u64)> {
         let process = self.processes.remove(&link)?;
-        let end = match process.signalled {
-            // That is why it was not.
-            Some(signal) => CommandEnd::Exited(Exit::Signal(signal)),
-            None => CommandEnd::NotStarted(why),
-        };
-        Some((process.number, end, process.printed))
+        Some((process.number, CommandEnd::NotStarted(why), process.printed))
     }
 
-    /// Processes are sent this signal: those of the command that begins at `first`, or all; returns
-    /// their links.
-    pub(in crate::machine) fn signal(&mut self, first: Option<u32>, signal: i32) -> Vec<LinkId> {
+    /// The links of the processes of the command that begins at `first`, or of all.
+    pub(in crate::machine) fn links(&self, first: Option<u32>) -> Vec<LinkId> {
         let of_command = |process: &Process| first.is_none_or(|first| process.first == first);
-        let concerned = self.processes.iter_mut().filter(|(_, process)| of_command(process));
-        let links = concerned.map(|(link, process)| {
-            process.signalled = Some(signal);
-            *link
-        });
-        links.collect()
+        self.processes.iter().filter(|(_, process)| of_command(process)).map(|(link, _)| *link).collect()
     }
 
     /// Those that are left at this time are dealt with like this; an earlier time that was set before
@@ -144,15 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_was_signalled_before_its_start_has_ended_by_that() {
+    fn processes_are_found_by_their_command() {
         let mut processes = processes();
-        assert_eq!(processes.signal(Some(10), 2), [LINK]);
-        let why = || "cancelled".to_owned();
-        let by_signal = CommandEnd::Exited(Exit::Signal(2));
-        assert_eq!(processes.not_started(LINK, why()), Some((Rank(12), by_signal, 0)));
+        assert_eq!(processes.links(Some(10)), [LINK]);
+        assert_eq!(processes.links(None), [LINK, LinkId(8)]);
+        let why = || "no such file".to_owned();
         let end = CommandEnd::NotStarted(why());
         assert_eq!(processes.not_started(LinkId(8), why()), Some((Rank(20), end, 0)));
-        assert!(processes.is_empty());
+        assert_eq!(processes.links(None), [LINK]);
     }
 
     #[test]

@@ -254,7 +254,7 @@ impl Node {
     }
 
     fn signal_processes(&mut self, first: Option<u32>, signal: i32, out: &mut Vec<Effect>) {
-        let links = self.commands.processes.signal(first, signal);
+        let links = self.commands.processes.links(first);
         let effect = |link| if signal == KILL { Effect::Kill(link) } else { Effect::Signal(link, signal) };
         out.extend(links.into_iter().map(effect));
     }

@@ -9,7 +9,7 @@ use libi_core::wire::Kind;
 
 use super::{Effect, LinkId, Node, Program, Role, StartRequest};
 use crate::backend::LaunchMethod;
-use crate::failure::{Cause, Failure, Phase};
+use crate::failure::{Cause, Exit, Failure, Phase};
 use crate::machine::child::{Arrival, Child, ChildRole, ChildState};
 use crate::machine::launcher::SilentLaunches;
 
@@ -191,6 +191,21 @@ impl Node {
         if let Role::FrontEnd(front) = &mut self.role {
             front.leader_cannot_launch(child, why, certain);
         }
+    }
+
+    /// A start was cancelled: processes of commands have ended by the signal, all others are not started.
+    pub(super) fn start_cancelled(
+        &mut self,
+        start: StartId,
+        signal: i32,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        for link in self.starts.children(start) {
+            self.process_exited(link, Exit::Signal(signal));
+        }
+        let why = Cause::NotStarted("cancelled before it was started".to_owned());
+        self.not_started(start, &why, now, out);
     }
 
     pub(super) fn not_started(&mut self, start: StartId, why: &Cause, now: Instant, out: &mut Vec<Effect>) {

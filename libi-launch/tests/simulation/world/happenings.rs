@@ -56,6 +56,7 @@ impl World for Cluster {
             Effect::Kill(link) => {
                 let whom = self.process(from).started.get(&link).copied();
                 self.check_kill(whom, agenda);
+                self.cancel_process(from, link, 9, agenda);
                 self.program_is_killed(from, link);
                 self.check_kill_of_agent(whom, agenda.now());
                 // The local shell ends; what it had started loses its link.
