@@ -1,7 +1,8 @@
 //! Compiles C and C++ programs against the library, as its users do, and runs them.
 //!
-//! The `cargo` that runs the tests builds the library without test features into the directory `native`
-//! beside theirs; for benches as a release.
+//! The library is in the directory that `LIBI_TEST_PROGRAMS` names, see [`programs`](crate::programs).
+//! Without it cargo builds the library into the directory `native` beside that of the tests; for benches as
+//! a release.
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
@@ -57,20 +58,25 @@ pub fn is_valgrind_asked_for() -> bool {
 pub fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let target = scratch().join("../native");
-        let mut cargo = Command::new(env!("CARGO"));
-        let (profile, place) = if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
-        cargo.args(["build", "--quiet", "--profile", profile, "--package", "libi-ffi"]);
-        cargo.arg("--target-dir").arg(&target);
-        let built = cargo.current_dir(root()).status().expect("cargo is started");
-        assert!(built.success(), "the library is not built: {cargo:?}");
-        let place = target.join(place).canonicalize().expect("the library is there");
+        let place = crate::programs::directory().unwrap_or_else(build);
+        let place = place.canonicalize().expect("the library is there");
         // Programs ask for it by this name. Other tests may make the link at the same time.
         if let Err(error) = symlink("liblibi.so", place.join(soname())) {
             assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{}: {error}", place.display());
         }
         place
     })
+}
+
+/// Has cargo build the library; returns its directory.
+fn build() -> PathBuf {
+    let target = scratch().join("../native");
+    let mut cargo = Command::new(env!("CARGO"));
+    let (profile, place) = if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
+    cargo.args(["build", "--quiet", "--profile", profile, "--package", "libi-ffi"]);
+    let built = cargo.arg("--target-dir").arg(&target).current_dir(root()).status();
+    assert!(built.expect("cargo is started").success(), "the library is not built: {cargo:?}");
+    target.join(place)
 }
 
 /// The soname of `liblibi.so`: before 1.0 it has the minor version, later the major one only.

@@ -1,6 +1,6 @@
 //! Finds the programs that tests start: those of this crate, and `libi`.
 //!
-//! `LIBI_TEST_PROGRAMS` names the directory that has them; `.config/nextest.toml` sets it. Without it the
+//! `LIBI_TEST_PROGRAMS` names the directory that has them, and the library for C; `.config/nextest.toml` sets it. Without it the
 //! first call in a process has cargo build them, with the profile of that process and into its target
 //! directory.
 
@@ -81,11 +81,16 @@ fn built() -> PathBuf {
     directory
 }
 
+/// The directory of what was built for the tests before they began.
+pub(crate) fn directory() -> Option<PathBuf> {
+    std::env::var_os(DIRECTORY).map(PathBuf::from)
+}
+
 fn program(package: &'static str, name: &'static str) -> &'static str {
     static FOUND: Mutex<BTreeMap<&str, &str>> = Mutex::new(BTreeMap::new());
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     found.entry(name).or_insert_with(|| {
-        let directory = std::env::var_os(DIRECTORY).map_or_else(|| build(package), PathBuf::from);
+        let directory = directory().unwrap_or_else(|| build(package));
         let path = directory.join(name);
         assert!(path.is_file(), "there is no {}", path.display());
         path.into_os_string().into_string().unwrap().leak()
