@@ -1,8 +1,8 @@
 //! Finds the programs that tests start: those of this crate, and `libi`.
 //!
-//! `LIBI_TEST_PROGRAMS` names the directory that has them, and the library for C; `.config/nextest.toml` sets it. Without it the
-//! first call in a process has cargo build them, with the profile of that process and into its target
-//! directory.
+//! `LIBI_TEST_PROGRAMS` names the directory that has them, and the library for C; `.config/nextest.toml`
+//! sets it. Without it the first call in a process has cargo build them, with the profile of that process
+//! and into its target directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
