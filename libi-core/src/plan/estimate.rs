@@ -11,6 +11,7 @@
 //! turn at the resource that concurrent launches share, which the [late-commit queue](super::late)
 //! derives from the times of the hellos.
 
+use core::num::NonZeroU16;
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,8 @@ pub struct Estimate {
     quickest: Option<u64>,
     /// The duration of a launch's turn at the shared resource.
     turn: Turn,
+    /// How many launches are made at a time, if each holds its place until it is answered.
+    places: Option<NonZeroU16>,
     rem: Average,
 }
 
@@ -62,7 +65,7 @@ impl Estimate {
     pub fn assumed(cost: &Cost) -> Self {
         let turn = Turn { nanos: nanos(cost.seq), weight: ASSUMED_TURN_WEIGHT };
         let (seq, rem) = (Average::new(nanos(cost.seq)), Average::new(nanos(cost.rem)));
-        Self { seq, quickest: None, turn, rem }
+        Self { seq, quickest: None, turn, places: None, rem }
     }
 
     /// The present estimate; it has no constant part.
@@ -109,9 +112,23 @@ impl Estimate {
         self.turn.weight
     }
 
-    /// Sets the turn length to a multiple of what it was in `before`, on the evidence of so many
-    /// answers.
-    pub(super) fn set_turn(&mut self, before: &Self, factor: f64, answers: usize) {
+    /// How many launches can be made at a time, if it is known that each holds its place until it is
+    /// answered. More at a time only wait.
+    #[must_use]
+    pub fn places(&self) -> Option<NonZeroU16> {
+        self.places
+    }
+
+    /// Sets the turn length to a multiple of what it was in `before`, and the number of places, on
+    /// the evidence of so many answers.
+    pub(super) fn set_turn(
+        &mut self,
+        before: &Self,
+        factor: f64,
+        places: Option<NonZeroU16>,
+        answers: usize,
+    ) {
+        self.places = places;
         let weight = before.turn.weight.saturating_add(answers as u32).min(MAX_TURN_WEIGHT);
         let nanos =
             if factor == 1.0 { before.turn_nanos() } else { (before.turn().max(1e-6) * factor * 1e9) as u64 };
@@ -120,7 +137,7 @@ impl Estimate {
 
     /// Adopts the turn length of another estimate.
     pub(super) fn adopt_turn(&mut self, other: &Self) {
-        self.turn = other.turn;
+        (self.turn, self.places) = (other.turn, other.places);
     }
 
     /// Whether it rests on enough evidence to need no correction from others.

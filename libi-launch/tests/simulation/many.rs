@@ -1,10 +1,13 @@
 //! A hundred thousand hosts that one start brings up: all arrive, and no process holds more than its
 //! share of the links.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use libi_core::join::SessionKey;
 use libi_core::plan::{Strategy, relays};
+use libi_core::sim::rng::Rng;
 use libi_core::sim::{Sim, StopReason};
 use libi_core::time::Instant;
 use libi_launch::machine::{Event, LinkPolicy, Node, Notice, Policy};
@@ -34,6 +37,11 @@ impl Scenario {
 }
 
 impl Scenario {
+    /// Whether a host never answers.
+    fn is_dead(&self, host: u32) -> bool {
+        matches!(self.trouble, Trouble::Dead(percent) if self.is_selected(host, percent))
+    }
+
     /// A cluster of this many hosts without trouble, in a tree, on each of which an agent runs four
     /// programs that end within three seconds.
     pub(crate) fn of_agents(hosts: u32) -> Self {
@@ -201,9 +209,33 @@ fn hosts_that_only_the_first_host_reaches_are_launched_from_there() {
     }
 }
 
-/// By how much a launch through launchers with so many places takes longer than the optimum: every
-/// launcher fills its places again and again, every host is a launcher, and all take the mean time.
-fn over_optimum(hosts: u32, places: usize, cost: Duration, scenario: &Scenario) -> f64 {
+/// When all are up if each launcher fills its places again and again, whatever is free launches
+/// the next host, and each launch takes as long as in the scenario: the mean of 20 such launches.
+/// Without foresight no launch is faster.
+fn optimum(scenario: &Scenario) -> Duration {
+    let Turns::Places(places) = scenario.turns else { panic!("launchers without places") };
+    let all_up = |seed: u64| {
+        let mut rng = Rng::new(seed);
+        // When each place is free, the first on top.
+        let mut free: BinaryHeap<_> = core::iter::repeat_n(Reverse(Duration::ZERO), places).collect();
+        let mut up = Duration::ZERO;
+        for host in 0..scenario.hosts {
+            let Reverse(turn) = free.pop().unwrap();
+            let ready = turn + scenario.costs(&mut rng).0;
+            free.push(Reverse(ready));
+            if !scenario.is_dead(host) {
+                up = up.max(ready);
+                free.extend(core::iter::repeat_n(Reverse(ready), places));
+            }
+        }
+        up
+    };
+    (0..20).map(all_up).sum::<Duration>() / 20
+}
+
+/// By how much a launch through launchers with so many places takes longer than the optimum, in the
+/// mean of as many launches as seeds.
+fn over_optimum(hosts: u32, places: usize, cost: Duration, scenario: &Scenario, seeds: u64) -> f64 {
     let scenario = Scenario {
         hosts,
         turns: Turns::Places(places),
@@ -212,25 +244,24 @@ fn over_optimum(hosts: u32, places: usize, cost: Duration, scenario: &Scenario) 
         latency: Duration::from_micros(50),
         ..scenario.clone()
     };
-    let dead = (0..hosts).filter(
-        |host| matches!(scenario.trouble, Trouble::Dead(percent) if scenario.is_selected(*host, percent)),
-    );
-    let live = hosts - dead.count() as u32;
-    let mut sim = begun(&scenario);
-    let mut up = Instant::ZERO;
-    while sim.agenda.machine(FRONT).is_none_or(|front| front.progress().0 < live) {
-        up += Duration::from_millis(1);
-        assert_ne!(sim.run(up, 10_000 * u64::from(hosts)), StopReason::StepLimit);
-        assert!(up < Instant::ZERO + scenario.deadline);
-    }
-    let (mut launchers, mut rounds) = (1, 0);
-    while launchers <= u64::from(hosts) {
-        (launchers, rounds) = (launchers * (1 + places as u64), rounds + 1);
-    }
-    let (up, optimum) = (up.since(Instant::ZERO), cost * rounds);
+    let all_up = |seed: u64| {
+        let scenario = Scenario { seed, ..scenario.clone() };
+        let live = (0..hosts).filter(|host| !scenario.is_dead(*host)).count() as u32;
+        let mut sim = begun(&scenario);
+        let mut up = Instant::ZERO;
+        while sim.agenda.machine(FRONT).is_none_or(|front| front.progress().0 < live) {
+            up += Duration::from_millis(1);
+            assert_ne!(sim.run(up, 10_000 * u64::from(hosts)), StopReason::StepLimit);
+            assert!(up < Instant::ZERO + scenario.deadline);
+        }
+        up.since(Instant::ZERO)
+    };
+    let up = (0..seeds).map(all_up).sum::<Duration>() / seeds as u32;
+    let optimum = optimum(&scenario);
     let ratio = up.as_secs_f64() / optimum.as_secs_f64();
+    let [up, optimum] = [up, optimum].map(|time| time.as_millis());
     println!(
-        "{hosts:5} hosts, {places} at a time, {cost:?} each: up after {up:?}, {ratio:.2} of {optimum:?}"
+        "{hosts:5} hosts, {places} at a time, {cost:?} each: up after {up} ms, {ratio:.2} of {optimum} ms"
     );
     ratio
 }
@@ -240,22 +271,23 @@ fn the_window_finds_how_many_launches_a_launcher_can_make_at_a_time() {
     let well = Scenario::of_agents(1);
     let scattered = Scenario { seq_spread: 0.5, ..well.clone() };
     let dead = Scenario { trouble: Trouble::Dead(2), policy: Policy::AtLeast(1), ..well.clone() };
-    for (what, scenario) in [("equal launches", well), ("\u{b1}50 %", scattered), ("2 % dead", dead)] {
+    let all = [("equal launches", well, 1), ("\u{b1}50 %", scattered, 3), ("2 % dead", dead, 2)];
+    for (what, scenario, seeds) in all {
         println!("{what}");
         let mut ratios = Vec::new();
         for cost in [50, 172, 500].map(Duration::from_millis) {
             for places in [1, 2, 4] {
                 for hosts in [64, 128, 1_024] {
-                    ratios.push(over_optimum(hosts, places, cost, &scenario));
+                    ratios.push(over_optimum(hosts, places, cost, &scenario, seeds));
                 }
             }
         }
-        // One or two rounds of two to ten are lost until SEQ is known.
+        // One round of two to ten is lost until the number of places is known.
         let (mean, worst) =
             (ratios.iter().sum::<f64>() / ratios.len() as f64, ratios.iter().fold(0.0f64, |a, b| a.max(*b)));
         println!("{what}: {mean:.2} in the mean, {worst:.2} at most");
         assert!(
-            mean <= 1.35 && worst <= 1.7,
+            mean <= 1.35 && worst <= 1.5,
             "{what}: {mean:.2} of the optimum in the mean, {worst:.2} at most"
         );
     }

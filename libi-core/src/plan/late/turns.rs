@@ -11,7 +11,10 @@
 //! Both are estimated together. For any candidate SEQ, the starts alone determine when each launch
 //! had its turn: after earlier launches (first in, first out: an ssh that waits for a lock), or
 //! together with the launches that are present (processor sharing: handshakes on one processor,
-//! which all get slower). The remainder of the time to the hello is the launch's REM. Under the
+//! which all get slower). Where only so many launches are made at a time, each of which holds its
+//! place until it is answered (a limit of sessions, a pool), the answers say when the next ones had
+//! their turns, and the candidates are numbers of places; SEQ is then the time between two answers,
+//! REM divided by that number. The remainder of the time to the hello is the launch's REM. Under the
 //! right SEQ, REM depends least on how long a launch had to wait, so the candidate under which the
 //! REMs scatter least wins. Candidates are compared by their likelihood, for REMs with unknown mean
 //! and unknown variance, with the former estimate as further evidence. If no launch ever had to
@@ -35,7 +38,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use self::likelihood::{Discipline, TurnSamples, ln, sharing_ends};
+use self::likelihood::{Discipline, TurnSamples, ln, place_turns, sharing_ends};
 use crate::ids::HostIndex;
 use crate::plan::estimate::{ASSUMED_TURN_WEIGHT, Estimate};
 use crate::time::Instant;
@@ -92,7 +95,7 @@ impl TurnEstimator {
         Self {
             before,
             free_from: Instant::ZERO,
-            discipline: Discipline::default(),
+            discipline: Discipline::known(&before),
             factor: 1.0,
             past: VecDeque::new(),
             answers: 0,
@@ -113,18 +116,39 @@ impl TurnEstimator {
 
     /// When the next turn can begin.
     pub(super) fn next_free(&self, estimate: &Estimate) -> Instant {
-        self.turns.last().map_or(self.free_from, |turn| *turn + estimate.cost().seq)
+        self.free_after(self.turns.len(), estimate)
+    }
+
+    /// When the turn after the first `count` of the remembered launches can begin.
+    fn free_after(&self, count: usize, estimate: &Estimate) -> Instant {
+        let Some(last) = count.checked_sub(1).and_then(|last| self.turns.get(last)) else {
+            return self.free_from;
+        };
+        let Discipline::Places(places) = self.discipline else { return *last + estimate.cost().seq };
+        let rem = estimate.cost().rem;
+        let end = |(past, turn): (&PastLaunch, &Instant)| match past.took {
+            Some(took) => past.started + Duration::from_nanos(took),
+            None => *turn + rem,
+        };
+        let mut ends: Vec<Instant> = self.past.iter().zip(&self.turns).take(count).map(end).collect();
+        match ends.len().checked_sub(places.get().into()) {
+            Some(nth) => (*last).max(*ends.select_nth_unstable(nth).1),
+            None => *last,
+        }
     }
 
     /// When the next turn could begin without this many of the launches that wait for theirs.
     pub(super) fn slot_without(&self, late: usize, estimate: &Estimate) -> Instant {
+        if let Discipline::Places(_) = self.discipline {
+            return self.free_after(self.turns.len().saturating_sub(late), estimate);
+        }
         let turns = estimate.cost().seq * u32::try_from(late).unwrap_or(u32::MAX);
         Instant::ZERO + self.next_free(estimate).since(Instant::ZERO + turns)
     }
 
     /// Whether it is known that launches have their turns one after the other.
     pub(super) fn are_in_order(&self) -> bool {
-        self.discipline == Discipline::Fifo
+        self.discipline.is_in_order()
             && (self.answers >= MIN_ANSWERS || self.before.turn_weight() > ASSUMED_TURN_WEIGHT)
     }
 
@@ -173,6 +197,7 @@ impl TurnEstimator {
         let knows_less = self.answers < MIN_ANSWERS;
         if knows_less {
             self.before.adopt_turn(other);
+            self.discipline = Discipline::known(other);
             // With a measured REM the turn was corrected already: see `Estimate::observe_rem`.
             if other.rem_is_measured() {
                 self.before.reset_rem(other);
@@ -203,7 +228,7 @@ impl TurnEstimator {
                 open.clear();
             }
             (self.factor, self.discipline) = self.fit(&open);
-            estimate.set_turn(&self.before, self.factor, self.answers);
+            estimate.set_turn(&self.before, self.factor, self.discipline.places(), self.answers);
         } else if self.answers < MIN_ANSWERS {
             estimate.adopt_turn(&self.before);
         }
@@ -235,6 +260,18 @@ impl TurnEstimator {
                     let turn = origin + Duration::from_secs_f64((end - seq.as_secs_f64()).max(0.0));
                     self.turns.push(turn.max(past.started));
                 }
+            }
+            Discipline::Places(places) => {
+                let (starts, origin, mut turns) = (self.starts(), self.origin(), Vec::new());
+                let end = |past: &PastLaunch| {
+                    Some(past.started.since(origin).as_secs_f64() + past.took? as f64 / 1e9)
+                };
+                let rem = estimate.cost().rem.as_secs_f64();
+                place_turns(&starts, self.past.iter().map(end), places, rem, &mut turns);
+                let turn = |(past, turn): (&PastLaunch, f64)| {
+                    (origin + Duration::from_secs_f64(turn)).max(past.started)
+                };
+                self.turns.extend(self.past.iter().zip(turns).map(turn));
             }
         }
     }
@@ -323,7 +360,13 @@ impl TurnEstimator {
                 *best = (neg_log_likelihood, factor, discipline);
             }
         };
-        consider(self.factor, self.discipline, &mut best);
+        let present = match self.discipline {
+            Discipline::Places(places) => {
+                sample.seq_of_places(places).map_or(self.factor, |seq| seq / believed)
+            }
+            Discipline::Fifo | Discipline::Sharing => self.factor,
+        };
+        consider(present, self.discipline, &mut best);
         if best.0 < GOOD_FIT {
             return (best.1, best.2);
         }
@@ -335,7 +378,13 @@ impl TurnEstimator {
                 factor *= GRID_FACTOR;
             }
         }
+        for (seq, places) in sample.numbers_of_places() {
+            consider(seq / believed, Discipline::Places(places), &mut best);
+        }
         let (_, around, discipline) = best;
+        if let Discipline::Places(_) = discipline {
+            return (best.1, best.2);
+        }
         let quarter = 1.0 + (GRID_FACTOR - 1.0) / 4.0;
         for nearby in [quarter, quarter * quarter, 1.0 / quarter, 1.0 / (quarter * quarter)] {
             consider(around * nearby, discipline, &mut best);

@@ -72,7 +72,8 @@ impl LaunchWindow {
     /// While SEQ is assumed, a wrong assumption is noticed only after one REM. Until then, starts
     /// are made at the assumed pace.
     pub(super) fn not_before(&self, now: Instant, estimate: &Estimate) -> Option<Instant> {
-        let at_once = (pace(estimate) * (BURST - 1)).max(MIN_WAIT);
+        let burst = estimate.places().map_or(BURST, |places| BURST.max(places.get().into()));
+        let at_once = (pace(estimate) * (burst - 1)).max(MIN_WAIT);
         let ahead = self.paced.since(now);
         (ahead > at_once).then(|| now + (ahead - at_once))
     }

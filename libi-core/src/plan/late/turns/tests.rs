@@ -41,6 +41,7 @@ impl Scenario {
         match self.discipline {
             Discipline::Fifo => fifo_ends(&starts, self.seq.as_secs_f64(), &mut ends),
             Discipline::Sharing => sharing_ends(&starts, self.seq.as_secs_f64(), &mut ends),
+            Discipline::Places(_) => unreachable!(),
         }
         let mut rng = Rng::new(1);
         let at = |seconds: f64| Instant::from_nanos((seconds * 1e9).round() as u64);
@@ -137,6 +138,83 @@ fn launches_that_each_follow_an_answer_do_not_look_like_a_queue() {
     }
     let cost = estimate.cost();
     assert!(cost.seq < MS(30) && cost.rem > MS(250), "{cost:?}");
+}
+
+/// A launcher with so many places, each of which is free again when its launch is answered, up to a
+/// half sooner or later than after 172 ms. All launches are started 7 ms apart.
+fn with_places(places: usize, varies: f64, count: usize) -> (TurnEstimator, Estimate, Vec<Instant>) {
+    let mut estimate = Estimate::assumed(&Cost::new(MS(7), MS(172)));
+    estimate.observe_seq(Duration::from_micros(300));
+    let mut turns = TurnEstimator::new(estimate);
+    turns.observe_seq(Duration::from_micros(300));
+    let started = |i: usize| Instant::ZERO + MS(7) * i as u32;
+    let mut rng = Rng::new(1);
+    let mut free = alloc::vec![Instant::ZERO; places];
+    let mut answers: Vec<(Instant, usize)> = Vec::new();
+    let mut expected = Vec::new();
+    for i in 0..count {
+        free.sort();
+        let turn = free[0].max(started(i));
+        expected.push(turn);
+        free[0] = turn + MS(172).mul_f64(1.0 + varies * (2.0 * rng.unit() - 1.0));
+        answers.push((free[0], i));
+    }
+    free.sort();
+    expected.push(free[0]);
+    for i in 0..count {
+        turns.start(HostIndex(i as u32), started(i), &estimate);
+    }
+    answers.sort();
+    let mut answered = alloc::vec![false; count];
+    for (now, i) in answers {
+        answered[i] = true;
+        let passed = answered.iter().rposition(|answered| *answered).map(started);
+        turns.answer(started(i), HostIndex(i as u32), now.since(started(i)).as_nanos() as u64);
+        turns.estimate(&mut estimate, passed, |_, host| !answered[host.0 as usize]);
+    }
+    (turns, estimate, expected)
+}
+
+#[test]
+fn launches_that_hold_their_places_until_they_are_answered_show_how_many_places_there_are() {
+    for places in [2, 3, 4, 8] {
+        let (turns, estimate, expected) = with_places(places, 0.0, 6 * places);
+        let (found, cost) = (estimate.places().map(|places| usize::from(places.get())), estimate.cost());
+        assert!((MS(171)..MS(173)).contains(&cost.rem), "{places}: {cost:?}");
+        assert_eq!(found, Some(places));
+        let seq = MS(172) / places as u32;
+        assert!(cost.seq > seq.mul_f64(0.99) && cost.seq < seq.mul_f64(1.01), "{places}: {cost:?}");
+        let close =
+            |(turn, expected): (Instant, &Instant)| turn.since(*expected).max(expected.since(turn)) < MS(2);
+        assert!(turns.iter().map(|(.., turn)| turn).zip(&expected).all(close), "{places} places");
+        let free = turns.next_free(&estimate).as_nanos().abs_diff(expected.last().unwrap().as_nanos());
+        assert!(Duration::from_nanos(free) < MS(2), "{places}: free {free} ns beside the time");
+    }
+}
+
+#[test]
+fn places_show_through_launches_that_vary_by_half() {
+    for places in [2, 4] {
+        let (_, estimate, _) = with_places(places, 0.5, 8 * places);
+        let (found, seq) = (estimate.places(), estimate.cost().seq.as_secs_f64() * places as f64 / 0.172);
+        assert!((0.7..1.4).contains(&seq), "{places}: {seq:.2} of SEQ, {found:?}");
+    }
+}
+
+#[test]
+fn what_is_known_of_places_goes_to_the_children() {
+    let (_, estimate, _) = with_places(4, 0.0, 24);
+    let mut child = TurnEstimator::new(estimate);
+    let turns = (0..9).map(|i| child.start(HostIndex(i), Instant::ZERO, &estimate).as_nanos() / 1_000_000);
+    let turns: Vec<u64> = turns.collect();
+    assert_eq!(turns, [0, 0, 0, 0, 172, 172, 172, 172, 344]);
+    let next = child.slot_without(3, &estimate).as_nanos() / 1_000_000;
+    assert_eq!(next, 172, "without those that wait longest");
+    let mut parent = TurnEstimator::new(Estimate::assumed(&Cost::new(MS(7), MS(172))));
+    assert!(parent.adopt(&estimate));
+    let mut own = estimate;
+    parent.estimate(&mut own, None, |_, _| true);
+    assert_eq!(own.places(), estimate.places());
 }
 
 #[test]
