@@ -4,7 +4,7 @@ use std::fmt;
 
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::ranks::Ranks;
-use libi_launch::failure::{Exit, Failure};
+use libi_launch::failure::{Cause, Exit, Failure};
 use libi_launch::machine::{CommandId, Stream};
 
 use super::command::ProcessOutcome;
@@ -154,6 +154,9 @@ pub enum Event {
         host_name: String,
         /// The exit status, or the signal that ended the process.
         exit: Exit,
+        /// Why the leader of its host has killed it, if it has: it was silent, its link was closed
+        /// although it ran, or it violated the protocol.
+        killed: Option<Cause>,
     },
     /// A member has [detached](crate::Member::detach): its process lives on and is no longer part
     /// of the session.
@@ -242,7 +245,10 @@ impl fmt::Display for Event {
             }
             Self::CommandDone { command, .. } => write!(f, "command {} is done", command.0),
             Self::OutputFailed { error, .. } => error.fmt(f),
-            Self::Exited { rank, host_name, exit, .. } => write!(f, "rank {} on {host_name} {exit}", rank.0),
+            Self::Exited { rank, host_name, exit, killed, .. } => {
+                write!(f, "rank {} on {host_name} {exit}", rank.0)?;
+                killed.as_ref().map_or(Ok(()), |why| write!(f, ", by its leader: {why}"))
+            }
             Self::Detached { rank, .. } => write!(f, "rank {} has detached", rank.0),
             Self::Lost { name, ranks, reason, .. } => {
                 write!(f, "{name} ({ranks}) is lost: {reason}")

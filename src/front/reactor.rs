@@ -296,7 +296,9 @@ impl EngineSink for FrontSink {
                     *credit += bytes as usize;
                 }
             }
-            Notice::Exited(rank, exit) => events.push_back((number, status.exited(rank, exit, node))),
+            Notice::Exited(rank, exit, killed) => {
+                events.push_back((number, status.exited(rank, exit, killed, node)));
+            }
             Notice::Detached(rank) => events.push_back((number, status.detached(rank))),
             Notice::Lost(host, failure) => events.push_back((number, status.host_lost(host, failure))),
             Notice::Done => {

@@ -1,6 +1,6 @@
 //! A stopped member delays the calls that it takes part in, and nothing else.
 
-use libi::{Exit, FrontEnd, LaunchOptions, Session, Stream};
+use libi::{Cause, Event, Exit, FrontEnd, LaunchOptions, Rules, Session, Stream};
 
 use libi_testkit::local::*;
 
@@ -79,4 +79,30 @@ fn a_session_with_a_stopped_member_can_be_ended() {
         stopped_session.session.terminate(ms(500)).unwrap();
         stopped_session.lab.is_empty_within(SOON);
     }
+}
+
+#[test]
+fn a_member_that_is_killed_for_its_silence_is_reported_with_that_reason() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let [at, go] = ["at-{rank}-{pid}", "go"].map(|name| lab.path(name));
+    let words = ["join", &format!("touch:{at}"), &format!("await:{go}"), "finish:30000"];
+    let rules = Rules { peer_timeout: ms(800), ..Rules::default() };
+    let options = LaunchOptions::local().rules(rules);
+    let session = launch_with(&front, &[lab.members("a:3", &words)], &options);
+    let mut pid = None;
+    eventually("it is there", || {
+        pid = lab.names().iter().find_map(|name| name.strip_prefix("at-2-")?.parse().ok());
+        pid.is_some()
+    });
+    kill(pid.unwrap(), libc::SIGSTOP);
+    let ended = loop {
+        let event = front.next_event(SOON).unwrap();
+        if matches!(event, Event::Exited { .. } | Event::Lost { .. }) {
+            break event;
+        }
+    };
+    assert_eq!(ended.to_string(), "rank 2 on a was killed by signal 9, by its leader: heartbeat lost");
+    assert!(matches!(&ended, Event::Exited { killed: Some(Cause::HeartbeatLost), .. }), "{ended:?}");
+    session.terminate(ms(500)).unwrap();
+    lab.is_empty_within(SOON);
 }

@@ -16,7 +16,7 @@ use super::direct_links::CarriedSecret;
 use super::message::{Ending, HostSpec, Program};
 use super::output_piece::Stream;
 use super::rendezvous::{ArrivalId, Claim, StartTicket};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Cause, Exit, Failure};
 use crate::options::LaunchOptions;
 
 /// What a node asks its driver to start, and on which links the started processes arrive.
@@ -275,8 +275,8 @@ pub enum Notice {
     Up,
     /// To the front end: the session cannot come up, and is being ended.
     GivenUp,
-    /// To the front end: a member has ended.
-    Exited(Rank, Exit),
+    /// To the front end: a member has ended. Carries the cause if its leader has killed it for one.
+    Exited(Rank, Exit, Option<Cause>),
     /// To the front end: a host was lost after the session was up.
     Lost(HostIndex, Failure),
     /// To the front end: the master's program has consumed this many bytes of its standard input.

@@ -87,6 +87,7 @@ impl HostTable {
             | ChildMessage::InProgram(_)
             | ChildMessage::CannotLaunch(..)
             | ChildMessage::InDoubt(..)
+            | ChildMessage::ParentSilent
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)
             | ChildMessage::Dropped(..)

@@ -108,8 +108,8 @@ pub enum ChildMessage {
     /// A host is launched again: reports of earlier attempts are out of date. Carries the failure
     /// if the host had been up.
     Relaunch(HostIndex, Attempt, Option<Box<Failure>>),
-    /// A member has ended.
-    Exited(Rank, Exit),
+    /// A member has ended. Carries the cause if its leader has killed it for one.
+    Exited(Rank, Exit, Option<Box<Cause>>),
     /// A member has detached from the session, and lives on.
     Detached(Rank),
     /// Not forwarded: no process below the sender depends on the sender any more.
@@ -159,6 +159,9 @@ pub enum ChildMessage {
     WantsDirect,
     /// Not forwarded: whether the sender doubts that it can launch hosts, after its first launches.
     InDoubt(bool),
+    /// Not forwarded: the sender has heard nothing from the receiver for the peer timeout, and ends with
+    /// everything below it. Its last message.
+    ParentSilent,
 }
 
 /// The role of a child, and the rules of its session.

@@ -91,6 +91,8 @@ pub(super) struct ParentLink {
     is_apart: bool,
     state: JoinState,
     last_heard: Instant,
+    /// The parent is lost, or seems to be: nothing more is sent to it.
+    is_lost: bool,
     /// The session is up: the link belongs to the communication half, too.
     in_tree: bool,
     /// The membership of a session that comes up, until its last part has arrived.
@@ -109,6 +111,7 @@ impl ParentLink {
             is_apart: false,
             state: JoinState::AwaitTicket,
             last_heard: Instant::ZERO,
+            is_lost: false,
             in_tree: false,
             absent: Ranks::new(),
             below: Ranks::new(),
@@ -228,6 +231,15 @@ impl ParentLink {
     /// This process was held up itself; the parent was not silent.
     pub(super) fn forgive_silence(&mut self, held_up: Duration) {
         self.last_heard += held_up;
+    }
+
+    /// The parent is lost.
+    pub(super) fn lose(&mut self) {
+        self.is_lost = true;
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     pub(super) fn enter_tree(&mut self) {

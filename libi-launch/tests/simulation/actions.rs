@@ -273,7 +273,7 @@ fn left(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
     let mut gone: BTreeSet<Rank> = BTreeSet::new();
     for (_, notice) in &world.notices {
         match notice {
-            Notice::Detached(rank) | Notice::Exited(rank, _) => drop(gone.insert(*rank)),
+            Notice::Detached(rank) | Notice::Exited(rank, ..) => drop(gone.insert(*rank)),
             Notice::Lost(host, failure) => {
                 let mut ranks = (host.0 * scenario.members..(host.0 + 1) * scenario.members).map(Rank);
                 if ranks.all(|rank| gone.contains(&rank)) {

@@ -355,7 +355,7 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, front: &Node, now: In
         return Err(format!("{rank} was started {times} times"));
     }
     let ended = world.notices.iter().filter_map(|(_, notice)| match notice {
-        Notice::Exited(rank, exit) => Some((rank, exit)),
+        Notice::Exited(rank, exit, None) => Some((rank, exit)),
         _ => None,
     });
     for (rank, exit) in ended {
@@ -388,9 +388,9 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, front: &Node, now: In
     let known_after = PROPAGATION + scenario.folds.map_or(Duration::ZERO, |folds| folds.longest_held(world));
     for (rank, (at, exit)) in world.plain.ends.iter().filter(|(rank, _)| !is_lost(**rank)) {
         let reported =
-            world.notices.iter().filter(|(_, it)| matches!(it, Notice::Exited(of, _) if of == rank));
+            world.notices.iter().filter(|(_, it)| matches!(it, Notice::Exited(of, ..) if of == rank));
         let reported: Vec<_> = reported.map(|(_, notice)| notice).collect();
-        if *at + known_after < now && reported != [&Notice::Exited(*rank, *exit)] {
+        if *at + known_after < now && reported != [&Notice::Exited(*rank, *exit, None)] {
             return Err(format!("{rank} has ended with {exit:?}, but this was reported: {reported:?}"));
         }
     }

@@ -133,7 +133,7 @@ pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), Stri
         let mut reported = world.notices.iter();
         let reported = reported.any(|(_, notice)| match (notice, death.place) {
             (Notice::Lost(lost, _), Some(MemberRole::Leader(host))) => *lost == host,
-            (Notice::Exited(whose, _), _) => *whose == rank,
+            (Notice::Exited(whose, ..), _) => *whose == rank,
             _ => false,
         });
         let released = world.notices.iter().any(|(_, notice)| *notice == Notice::Detached(rank));

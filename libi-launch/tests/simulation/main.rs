@@ -20,6 +20,7 @@ mod folding;
 mod found;
 mod limits;
 mod many;
+mod one_way;
 mod scenario;
 mod seeds;
 mod settling;
@@ -220,7 +221,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
         *known[host as usize] == HostState::Joined
             || sim.world.notices.iter().any(|(_, notice)| match notice {
                 Notice::Lost(lost, _) => lost.0 == host,
-                Notice::Exited(rank, _) | Notice::Detached(rank) => rank.0 / scenario.members == host,
+                Notice::Exited(rank, ..) | Notice::Detached(rank) => rank.0 / scenario.members == host,
                 _ => false,
             })
     };
@@ -270,7 +271,7 @@ fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&HostState]) -
         // ended may live or not.
         let ended = |rank: Rank| {
             let mut notices = sim.world.notices.iter();
-            notices.any(|(_, n)| matches!(n, Notice::Exited(of, _) | Notice::Detached(of) if *of == rank))
+            notices.any(|(_, n)| matches!(n, Notice::Exited(of, ..) | Notice::Detached(of) if *of == rank))
         };
         let leader = Rank(host * scenario.members);
         let exited = scenario.agents.is_none() && ended(leader);

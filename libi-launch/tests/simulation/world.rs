@@ -51,7 +51,7 @@ pub(crate) struct Process {
     pub(crate) attempt: Attempt,
     /// The machine that it runs on.
     pub(crate) name: String,
-    parent: Option<(Id, LinkId)>,
+    pub(crate) parent: Option<(Id, LinkId)>,
     /// The channel to the front end that has started it, once it has another parent.
     channel: Option<(Id, LinkId)>,
     /// The parent and the started processes, kept after their links are gone.
@@ -65,6 +65,8 @@ pub(crate) struct Process {
     ended: BTreeSet<LinkId>,
     /// A frozen process does nothing, notices nothing, and cannot be ended remotely.
     pub(crate) frozen: bool,
+    /// Nothing that its parent sends arrives.
+    pub(crate) deaf: bool,
     pub(crate) alive: bool,
     ended_at: Option<Instant>,
     /// Whether it knows that the session is up.
@@ -205,6 +207,7 @@ impl Cluster {
             hosts: BTreeSet::new(),
             ended: BTreeSet::new(),
             frozen: false,
+            deaf: false,
             alive: true,
             ended_at: None,
             told_up: false,
@@ -315,6 +318,7 @@ impl Cluster {
             return;
         }
         match self.process(from).children.get(&link).copied() {
+            Some(Some(child)) if self.process(child).deaf => {}
             Some(Some(_)) if self.send_directly((from, link), &bytes, agenda) => {}
             Some(Some(child)) => {
                 self.arrive(child, LinkId::PARENT, Input::Bytes(LinkId::PARENT, bytes), agenda);

@@ -8,7 +8,7 @@ use libi_core::dist::layout::Layout;
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
-use libi_launch::failure::{Exit, Failure};
+use libi_launch::failure::{Cause, Exit, Failure};
 use libi_launch::machine::{Node, WINDOW};
 use libi_launch::options::{LaunchOptions, StandardInput};
 
@@ -145,7 +145,13 @@ impl SessionStatus {
     }
 
     /// Notes that a member has ended. The node knows whether it has led its host.
-    pub(in crate::front) fn exited(&mut self, rank: Rank, exit: Exit, node: &Node) -> Event {
+    pub(in crate::front) fn exited(
+        &mut self,
+        rank: Rank,
+        exit: Exit,
+        killed: Option<Cause>,
+        node: &Node,
+    ) -> Event {
         self.ended.add(rank);
         let host = self.layout.host_of(rank);
         let is_leader =
@@ -154,7 +160,7 @@ impl SessionStatus {
             self.leader_exits.insert(host, exit);
         }
         let host_name = host.map(|host| self.host_name(host)).unwrap_or_default();
-        Event::Exited { session: self.session(), rank, host_name, exit }
+        Event::Exited { session: self.session(), rank, host_name, exit, killed }
     }
 
     /// Notes that a member has detached.

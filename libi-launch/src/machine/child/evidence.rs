@@ -92,6 +92,14 @@ impl Child {
         self.end.as_ref().is_some_and(|end| end.forced)
     }
 
+    /// Why this node has killed the process, if a signal has ended it and the end of the session is
+    /// not the reason.
+    pub(in crate::machine) fn killed_for(&self) -> Option<Cause> {
+        let ChildEnd { cause, .. } = self.end.as_ref().filter(|end| end.forced)?;
+        let was_killed = matches!(self.exit, Some(Exit::Signal(_)));
+        (was_killed && !cause.is_cut_short()).then(|| cause.clone())
+    }
+
     /// The launch timing, relative to the time since which the launcher has been up.
     pub(in crate::machine) fn timing(&self, launcher: Option<HostIndex>, since: Instant) -> LaunchTiming {
         let hello = self.up().map(|up| up.greeted().since(self.started));

@@ -52,9 +52,9 @@ impl FrontEndState {
             self.source_order.remove(Launch { host: *host, attempt: *attempt });
         }
         match report {
-            ChildMessage::Exited(rank, exit) => {
+            ChildMessage::Exited(rank, exit, killed) => {
                 self.members.remove(*rank);
-                notices.push(Notice::Exited(*rank, *exit));
+                notices.push(Notice::Exited(*rank, *exit, killed.as_deref().cloned()));
             }
             ChildMessage::InputTaken(bytes) => notices.push(Notice::InputTaken(*bytes)),
             ChildMessage::Detached(rank) => {
@@ -74,6 +74,7 @@ impl FrontEndState {
             | ChildMessage::WantsDirect
             | ChildMessage::CannotLaunch(..)
             | ChildMessage::InDoubt(..)
+            | ChildMessage::ParentSilent
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)
             | ChildMessage::Staged(_)
@@ -94,7 +95,7 @@ impl FrontEndState {
                     && let Some(leader) = blocks(*host).first().map(|block| block.first)
                 {
                     self.members.remove(leader);
-                    notices.push(Notice::Exited(leader, *exit));
+                    notices.push(Notice::Exited(leader, *exit, None));
                 }
                 Some(verdict)
             }

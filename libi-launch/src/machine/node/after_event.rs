@@ -55,7 +55,7 @@ impl Node {
     pub(super) fn send_reports(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let reports = std::mem::take(&mut self.reports);
         match &self.role {
-            Role::Member(_) if self.stage.is_over() => {}
+            Role::Member(parent) if self.stage.is_over() || parent.is_lost() => {}
             Role::Member(_) => {
                 let reports = self.mark_held_output(reports);
                 for part in reports.chunks(REPORTS_PER_MESSAGE) {

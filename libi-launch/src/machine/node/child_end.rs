@@ -228,7 +228,8 @@ impl Node {
             let is_that = |exit: &Exit| by_us && matches!(exit, Exit::Signal(_) | Exit::Shell(_));
             let exit = child.exit().filter(|exit| !is_that(exit)).unwrap_or(Exit::Unknown);
             if let Some(rank) = child.rank() {
-                self.report_behind_output(link, ChildMessage::Exited(rank, exit), now);
+                let killed = child.killed_for().filter(|_| !by_us).map(Box::new);
+                self.report_behind_output(link, ChildMessage::Exited(rank, exit, killed), now);
             }
         }
         match child.launch() {

@@ -286,6 +286,10 @@ impl Node {
             (ChildMessage::Adopted(host, attempt), _) => {
                 return self.adopted(Launch { host: *host, attempt: *attempt }, out);
             }
+            // The child ends, and says nothing more.
+            (ChildMessage::ParentSilent, _) => {
+                return self.force_end(link, Cause::HeartbeatLost, now, out);
+            }
             (ChildMessage::InDoubt(doubts), _) => {
                 if child.on_doubt(*doubts) {
                     self.launcher.child_doubts(*doubts);

@@ -7,6 +7,7 @@ use libi_core::wire::{Kind, encode_bytes};
 
 use super::{Effect, LinkId, Node, Role};
 use crate::failure::Cause;
+use crate::machine::message::ChildMessage;
 
 impl Node {
     /// Sends heartbeats on all links whose other end is up, and gives up peers that have been
@@ -42,6 +43,11 @@ impl Node {
             && !self.stage.has_begun_to_end()
         {
             if parent.silent_for(now) > self.options.rules.peer_timeout {
+                if parent.is_configured() {
+                    // The other direction may work: the parent would see members killed one by one.
+                    let last: &[ChildMessage] = &[ChildMessage::ParentSilent];
+                    Self::send(LinkId::PARENT, Kind::Control, &last, out);
+                }
                 self.parent_lost(now, out);
             } else if parent.is_configured() {
                 out.push(Effect::Send(LinkId::PARENT, beat.clone()));

@@ -76,11 +76,11 @@ impl Node {
         self.children.set_deadline(link, now + ending.grace + self.options.rules.kill_grace);
     }
 
-    /// The parent is lost: this node, and everything it has started, ends.
+    /// The parent is lost: this node, and everything it has started, ends. A parent that only seems to
+    /// be lost hears nothing of that: for it, this node is lost with everything below it.
     pub(super) fn parent_lost(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        if matches!(self.role, Role::FrontEnd(_)) {
-            return;
-        }
+        let Role::Member(parent) = &mut self.role else { return };
+        parent.lose();
         self.cut(LinkId::PARENT, out);
         if self.stage.is_over() {
             return;
