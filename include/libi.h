@@ -1461,7 +1461,8 @@ typedef enum libi_cause {
   LIBI_CAUSE_WRONG_TICKET = 8,
   /**
    * Heartbeats have stopped for LIBI_RULE_PEER_TIMEOUT after it was up; or for half that time,
-   * and then its link or its remote shell ended.
+   * and then its link or its remote shell ended; or it said that it had heard nothing for that
+   * timeout.
    */
   LIBI_CAUSE_HEARTBEAT_LOST = 9,
   /** It could not reach its parent directly, and the options do not allow the channel. */

@@ -79,7 +79,8 @@ pub enum libi_cause {
     /// It has presented a ticket that was not issued to it.
     LIBI_CAUSE_WRONG_TICKET = 8,
     /// Heartbeats have stopped for LIBI_RULE_PEER_TIMEOUT after it was up; or for half that time,
-    /// and then its link or its remote shell ended.
+    /// and then its link or its remote shell ended; or it said that it had heard nothing for that
+    /// timeout.
     LIBI_CAUSE_HEARTBEAT_LOST = 9,
     /// It could not reach its parent directly, and the options do not allow the channel.
     LIBI_CAUSE_UNREACHABLE = 10,

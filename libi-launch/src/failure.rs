@@ -90,7 +90,8 @@ pub enum Cause {
     /// It presented a ticket that was issued for another launch.
     WrongTicket,
     /// A member that was up sent nothing for longer than the peer timeout. Also: it sent nothing
-    /// for half that time, and then its link or its remote shell ended.
+    /// for half that time, and then its link or its remote shell ended; or it said that it had heard
+    /// nothing from its parent for the peer timeout.
     HeartbeatLost,
     /// It could not connect to its parent directly, and the link policy forbids the launch channel.
     Unreachable,

@@ -135,16 +135,6 @@ impl Scene {
         calls
     }
 
-    /// So many hosts were called once each, but for launches that were withdrawn.
-    pub(crate) fn called_each_once(&self, count: usize, report: &LaunchReport) {
-        let calls = self.calls();
-        assert_eq!(calls.len(), count, "{calls:?}");
-        for host in report.hosts() {
-            let most = 1 + u32::from(host.withdrawn);
-            assert!((1..=most).contains(&calls[&host.name]), "{} calls: {host:?}", calls[&host.name]);
-        }
-    }
-
     /// The hosts from which others were called.
     pub(crate) fn launchers(&self) -> BTreeSet<String> {
         self.lab.log().into_iter().map(|mut line| line.remove("from").unwrap()).collect()

@@ -36,17 +36,8 @@ fn host_of(process: &Process) -> Option<HostIndex> {
 
 /// The hosts of a leader and of those below it.
 fn hosts_from(world: &Cluster, leader: Id) -> BTreeSet<HostIndex> {
-    let is_below = |mut id: Id| {
-        while id != leader {
-            match world.processes[id.0 as usize].parent {
-                Some((above, _)) => id = above,
-                None => return false,
-            }
-        }
-        true
-    };
-    let below = (0..).map(Id).zip(&world.processes).filter(|(id, process)| process.alive && is_below(*id));
-    below.filter_map(|(_, process)| host_of(process)).collect()
+    let from = world.alive().filter(|(id, _)| *id == leader || world.above(*id).any(|above| above == leader));
+    from.filter_map(|(_, process)| host_of(process)).collect()
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) struct Process {
     pub(crate) attempt: Attempt,
     /// The machine that it runs on.
     pub(crate) name: String,
-    pub(crate) parent: Option<(Id, LinkId)>,
+    parent: Option<(Id, LinkId)>,
     /// The channel to the front end that has started it, once it has another parent.
     channel: Option<(Id, LinkId)>,
     /// The parent and the started processes, kept after their links are gone.

@@ -64,7 +64,7 @@ const MIN_ANSWERS: usize = 2;
 const GOOD_FIT: f64 = 0.05;
 /// Beyond this number of answers, only every fourth triggers a new fit.
 const REFIT_EACH: usize = 16;
-/// By how much (in -2 log likelihood) the other discipline has to be better to be adopted.
+/// By how much (in -2 log likelihood) another discipline has to be better to be adopted.
 const DISCIPLINE_PENALTY: f64 = 3.0;
 
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +73,13 @@ struct PastLaunch {
     host: HostIndex,
     /// The nanoseconds until its hello, once that may be counted.
     took: Option<u64>,
+}
+
+impl PastLaunch {
+    /// When its hello has arrived.
+    fn answered(&self) -> Option<Instant> {
+        Some(self.started + Duration::from_nanos(self.took?))
+    }
 }
 
 /// Estimates turns from the latest launches.
@@ -126,10 +133,7 @@ impl TurnEstimator {
         };
         let Discipline::Places(places) = self.discipline else { return *last + estimate.cost().seq };
         let rem = estimate.cost().rem;
-        let end = |(past, turn): (&PastLaunch, &Instant)| match past.took {
-            Some(took) => past.started + Duration::from_nanos(took),
-            None => *turn + rem,
-        };
+        let end = |(past, turn): (&PastLaunch, &Instant)| past.answered().unwrap_or(*turn + rem);
         let mut ends: Vec<Instant> = self.past.iter().zip(&self.turns).take(count).map(end).collect();
         match ends.len().checked_sub(places.get().into()) {
             Some(nth) => (*last).max(*ends.select_nth_unstable(nth).1),
@@ -263,9 +267,7 @@ impl TurnEstimator {
             }
             Discipline::Places(places) => {
                 let (starts, origin, mut turns) = (self.starts(), self.origin(), Vec::new());
-                let end = |past: &PastLaunch| {
-                    Some(past.started.since(origin).as_secs_f64() + past.took? as f64 / 1e9)
-                };
+                let end = |past: &PastLaunch| Some(past.answered()?.since(origin).as_secs_f64());
                 let rem = estimate.cost().rem.as_secs_f64();
                 place_turns(&starts, self.past.iter().map(end), places, rem, &mut turns);
                 let turn = |(past, turn): (&PastLaunch, f64)| {
@@ -331,10 +333,7 @@ impl TurnEstimator {
         let origin = self.origin();
         let answers: Vec<(usize, f64)> = (0..)
             .zip(&self.past)
-            .filter_map(|(i, past)| {
-                let hello = past.started.since(origin).as_secs_f64() + past.took? as f64 / 1e9;
-                Some((i, hello))
-            })
+            .filter_map(|(i, past)| Some((i, past.answered()?.since(origin).as_secs_f64())))
             .collect();
         let least = answers.iter().map(|&(i, hello)| hello - starts[i]).fold(f64::MAX, f64::min);
         let sample = TurnSamples {

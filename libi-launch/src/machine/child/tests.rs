@@ -52,6 +52,23 @@ fn a_child_that_is_awaited_arrives_once() {
 }
 
 #[test]
+fn a_child_is_killed_for_a_cause_unless_it_exits_by_itself_or_the_session_ends() {
+    let killed_for = |cause: Cause, force: bool, exit: Exit| {
+        let mut child = joined(leader(), Vec::new(), ZERO);
+        child.end(cause);
+        assert_eq!(force && child.force(), force);
+        child.on_exit(exit);
+        child.killed_for()
+    };
+    for cause in [Cause::HeartbeatLost, Cause::Closed, Cause::Protocol("not expected".to_owned())] {
+        assert_eq!(killed_for(cause.clone(), true, Exit::Signal(9)), Some(cause.clone()));
+        assert_eq!(killed_for(cause.clone(), false, Exit::Signal(9)), None, "another has killed it");
+        assert_eq!(killed_for(cause, true, Exit::Code(0)), None, "it was quicker");
+    }
+    assert_eq!(killed_for(Cause::Cancelled, true, Exit::Signal(9)), None);
+}
+
+#[test]
 fn an_exit_refines_a_closed_link_unless_it_is_that_of_a_child_that_was_killed() {
     let (code, signal) = (Exit::Code(3), Exit::Signal(9));
     let protocol = Cause::Protocol("not expected".to_owned());

@@ -18,7 +18,7 @@ impl Cluster {
     }
 
     /// The processes above one, up to the front end or to where a link is broken.
-    pub(super) fn above(&self, id: Id) -> impl Iterator<Item = Id> {
+    pub(crate) fn above(&self, id: Id) -> impl Iterator<Item = Id> {
         let parent = |id: &Id| self.processes[id.0 as usize].parent.map(|(parent, _)| parent);
         std::iter::successors(parent(&id), parent)
     }
