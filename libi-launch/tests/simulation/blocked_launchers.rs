@@ -4,6 +4,8 @@
 //! The front end is never blocked. Therefore every working host joins, whatever fraction of the
 //! hosts is blocked.
 
+use std::time::Duration;
+
 use libi_core::ids::HostIndex;
 use libi_core::join::{MemberRole, SessionKey};
 use libi_core::plan::Strategy;
@@ -13,8 +15,9 @@ use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Exit, Failure, Phase};
 use libi_launch::machine::{HostState, Node, Notice};
 
-use crate::scenario::{Fate, Scenario};
-use crate::world::Cluster;
+use crate::run;
+use crate::scenario::{Fate, Scenario, Trouble};
+use crate::world::{Cluster, FRONT};
 
 /// The fate of launches from blocked hosts, and the fraction of hosts that are blocked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -180,4 +183,19 @@ fn futile_launches(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[test]
+fn hosts_that_the_front_end_cannot_reach_wait_for_one_that_is_slow_to_come_up() {
+    let mut scenario = Scenario::of_agents(8);
+    (scenario.far, scenario.trouble) = (Some(Fate::Refused), Trouble::FirstHangsOnce);
+    // All attempts at the others take less time than the first one at the first host.
+    (scenario.rules.attempts, scenario.rules.hello_timeout) = (4, Duration::from_secs(12));
+    (scenario.deadline, scenario.ends) = (Duration::from_secs(60), Duration::from_secs(70));
+    let sim = run(&scenario).unwrap_or_else(|wrong| panic!("{wrong}\n{scenario:#?}"));
+    let front = sim.agenda.machine(FRONT).unwrap();
+    assert_eq!(front.progress(), (8, 0, 0), "{:#?}", sim.world.starts);
+    let of_front =
+        |host| sim.world.starts.iter().filter(move |start| start.by.is_none() && start.host == host);
+    assert_eq!((1..8).map(|host| of_front(HostIndex(host)).count()).max(), Some(4));
 }

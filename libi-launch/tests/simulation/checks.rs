@@ -221,7 +221,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             Trouble::Hang(_) => was_silent,
             Trouble::DenyAll(_) => scenario.denies_all(host.0),
             Trouble::Dead(percent) => scenario.is_selected(host.0, percent),
-            Trouble::Nothing | Trouble::RefuseOnce(_) => false,
+            Trouble::Nothing | Trouble::RefuseOnce(_) | Trouble::FirstHangsOnce => false,
         } || scenario.is_crowded() && failure.is_out_of_resources()
             || failure.cause == Cause::SettleElapsed
             || scenario.starters_fail()

@@ -173,8 +173,10 @@ const FOUND_WITH_A_FAR_FRONT_END: [u64; 1] = [560_570_478_595];
 /// Seeds that have found defects since hosts that the front end has launched move: the end of a process was
 /// told of the next one on that host, moves counted as proof that launching works, hosts that a leader
 /// handed back were not ended, and a link that breaks during the move was no attempt. And a host that
-/// no other could launch was given up with attempts left.
-const FOUND_WITH_MOVES: [u64; 6] = [4_242_801, 99_000_600, 99_000_807, 99_004_534, 31_415_247, 31_415_648];
+/// no other could launch was given up with attempts left; one of them while launches were in flight that
+/// had been silent for long.
+const FOUND_WITH_MOVES: [u64; 7] =
+    [4_242_801, 99_000_600, 99_000_807, 99_004_534, 31_415_247, 31_415_648, 267_142_154_931];
 
 /// In the checks: hosts that went through two levels of leaders and back, each of which tried them; and
 /// a process whose last message, that it had detached, was lost with its link to the leader.

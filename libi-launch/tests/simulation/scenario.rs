@@ -42,6 +42,8 @@ pub(crate) enum Trouble {
     RefuseOnce(u32),
     /// This percentage of hosts, never the first, never answers.
     Dead(u32),
+    /// The first host does not answer its first launch.
+    FirstHangsOnce,
 }
 
 /// What the launches of one launcher wait for.
@@ -324,6 +326,7 @@ impl Scenario {
             {
                 return Fate::Refused;
             }
+            (Trouble::FirstHangsOnce, Some(0)) if attempt == Attempt::default() => return Fate::Hangs,
             _ => {}
         }
         let number = match place {

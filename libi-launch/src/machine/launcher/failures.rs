@@ -44,14 +44,25 @@ impl Launcher {
     /// Whether a launch is retried, and after which delay. Only failures of the host itself count:
     /// those since it was queued here, and those after it had been up here.
     pub(super) fn retry(&mut self, launch: Launch, failure: &Failure, terms: &Terms) -> Retry {
+        let may_pass = failure.may_be_launcher_fault() && self.may_leave_to_others(launch.host, terms);
+        let most = if may_pass { ATTEMPTS_BEFORE_OTHERS } else { u16::MAX };
+        self.retry_up_to(most, launch, failure, terms)
+    }
+
+    /// As [`retry`](Self::retry), with at most this many attempts.
+    pub(super) fn retry_up_to(
+        &mut self,
+        most: u16,
+        launch: Launch,
+        failure: &Failure,
+        terms: &Terms,
+    ) -> Retry {
         let rules = &terms.options.rules;
         let faults = self.faults.get(&launch.host).copied().unwrap_or(0);
         let made = launch.attempt.failed.saturating_add(faults);
         let another = terms.is_launching && failure.is_retryable();
         let turned_away = failure.is_throttled();
-        let may_pass = failure.may_be_launcher_fault() && self.may_leave_to_others(launch.host, terms);
-        let most = if may_pass { rules.attempts.min(ATTEMPTS_BEFORE_OTHERS) } else { rules.attempts };
-        if another && made.saturating_add(1) < attempts_allowed(most, failure) {
+        if another && made.saturating_add(1) < attempts_allowed(rules.attempts.min(most), failure) {
             let back_off = back_off(rules, made);
             // Clients that were refused together must not come back together.
             let more = if turned_away { self.jitter.unit() } else { 0.0 };

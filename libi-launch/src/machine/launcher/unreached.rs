@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | in flight here | its launch fails for good, or so often that others should try, and as it would if this launcher were at fault | unreached |
 //! | unreached | a child is up that takes hosts | in the share of that child |
+//! | | nothing waits here and all launches in flight are silent, so no such child will come soon | waits, if attempts are left, and is unreached again if that fails |
 //! | | nothing waits or is in flight here, so no such child will come | waits, if attempts are left, and the next failures here are its own; else given up, with its failure |
 //! | | launching stops | given up, with its failure |
 //! | in a share | handed back, and was unreached before, or was tried there | waits; the next failure here is for good |
@@ -86,27 +87,32 @@ impl Launcher {
         Some(self.given(&hosts, &share))
     }
 
-    /// If no child will come up that could reach the hosts that this launcher could not: tries them again,
-    /// or gives them up.
-    pub(in crate::machine) fn give_up_unreached_if_last(
-        &mut self,
-        terms: &Terms,
-        reports: &mut Vec<ChildMessage>,
-    ) {
-        if self.queue.in_flight() > 0 || self.queue.waiting() > 0 {
+    /// Where no child is up that could reach the hosts that this launcher could not: tries them again if none
+    /// will come up soon, and gives up those without attempts if none will come up at all.
+    pub(in crate::machine) fn keep_unreached(&mut self, terms: &Terms, reports: &mut Vec<ChildMessage>) {
+        if self.queue.waiting() > 0 {
             return;
         }
-        for (launch, failure) in std::mem::take(&mut self.unreached.waiting).into_values() {
-            self.unreached.passed.insert(launch.host);
+        if let Some(latest) = self.in_flight_not_silent(terms.now).last() {
+            self.again = Some(self.silent_from(latest));
+            return;
+        }
+        let is_last = self.queue.in_flight() == 0;
+        for (host, (launch, failure)) in std::mem::take(&mut self.unreached.waiting) {
+            if is_last {
+                self.unreached.passed.insert(host);
+            }
             let next = Launch { attempt: launch.attempt.after_failure(), ..launch };
-            let is_tried = match self.retry(launch, &failure, terms) {
+            let is_tried = match self.retry_up_to(u16::MAX, launch, &failure, terms) {
                 Retry::After(back_off) => self.queue.adopt(next, Some(terms.now + back_off)).is_ok(),
                 Retry::Never => false,
             };
             if is_tried {
                 self.report_relaunch(next, None, reports);
+            } else if is_last {
+                reports.push(ChildMessage::Failed(host, launch.attempt, failure));
             } else {
-                reports.push(ChildMessage::Failed(launch.host, launch.attempt, failure));
+                self.unreached.waiting.insert(host, (launch, failure));
             }
         }
     }

@@ -91,7 +91,7 @@ impl Node {
                     Self::send_share(link, given, out);
                 }
             }
-            None => launcher.give_up_unreached_if_last(&terms, reports),
+            None => launcher.keep_unreached(&terms, reports),
         }
     }
 
