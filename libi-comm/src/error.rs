@@ -41,18 +41,29 @@ pub enum CommError {
         /// Another member, and what it called.
         other: (Rank, CallSignature),
     },
-    /// Another member cancelled the collective call, timed out in it, or could not continue it. All
-    /// members get this error: in the call itself, or in the next one if they had completed the
-    /// call. Later collective calls can succeed.
+    /// Another member cancelled the collective call, or timed out in it. All members get this error:
+    /// in the call itself, or in the next one if they had completed the call. Later collective calls
+    /// can succeed.
     #[error(
-        "{by} cancelled collective call {nth}: it timed out, gave up, or made the call with invalid \
-         arguments; the next collective call can succeed"
+        "{by} cancelled collective call {nth}: it timed out or gave up; the next collective call can succeed"
     )]
     Cancelled {
         /// The number of the collective call in the session, counted from 0.
         nth: u64,
         /// The member that cancelled it.
         by: Rank,
+    },
+    /// A process could not continue the collective call, or made it with invalid arguments. All other
+    /// members get this error: in the call itself, or in the next one if they had completed the call.
+    /// Later collective calls can succeed.
+    #[error("collective call {nth} failed at {}: {why}; the next collective call can succeed", place(*.by))]
+    Failed {
+        /// The number of the collective call in the session, counted from 0.
+        nth: u64,
+        /// The member; `None` for the front end, and for the agent of a host.
+        by: Option<Rank>,
+        /// The error there.
+        why: String,
     },
     /// The sender cancelled its message before all of it was received. The next receive gets the
     /// next message.
@@ -142,6 +153,10 @@ fn them(ranks: &Ranks) -> &'static str {
     if ranks.len() == 1 { "it" } else { "them" }
 }
 
+fn place(by: Option<Rank>) -> String {
+    by.map_or_else(|| "the front end, or the agent of a host".to_owned(), |rank| rank.to_string())
+}
+
 /// Why a collective call fails at all members, as sent between processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AbortCause {
@@ -151,6 +166,8 @@ pub enum AbortCause {
     Cancelled(Rank),
     /// Members that the call needs are lost.
     Lost(Ranks),
+    /// A process could not continue the call; a member, if there is a rank.
+    Failed(Option<Rank>, String),
 }
 
 impl AbortCause {
@@ -159,6 +176,7 @@ impl AbortCause {
             Self::Mismatch(one, other) => CommError::Mismatch { nth, one, other },
             Self::Cancelled(by) => CommError::Cancelled { nth, by },
             Self::Lost(ranks) => CommError::PeerLost { ranks },
+            Self::Failed(by, why) => CommError::Failed { nth, by, why },
         }
     }
 }
@@ -194,6 +212,17 @@ mod tests {
             "collective call 7 does not match: rank 0 called barrier, rank 3 called fence; \
              all members must make the same collective calls in the same order"
         );
+    }
+
+    #[test]
+    fn a_failure_elsewhere_names_the_process_and_its_error() {
+        let failed = |by| CommError::Failed { nth: 3, by, why: CommError::OutOfMemory(9).to_string() };
+        assert_eq!(
+            failed(Some(Rank(4))).to_string(),
+            "collective call 3 failed at rank 4: cannot allocate 9 bytes for the data of this call; \
+             the next collective call can succeed"
+        );
+        assert!(failed(None).to_string().contains("failed at the front end, or the agent of a host: "));
     }
 
     #[test]

@@ -83,7 +83,7 @@
 //! |---|---|
 //! | calls differ in kind, root or length | [`CommError::Mismatch`] at every member, in this call or the next |
 //! | a timeout elapses | [`CommError::TimedOut`] there, [`CommError::Cancelled`] elsewhere |
-//! | a member's arguments are invalid | its error there, [`CommError::Cancelled`] elsewhere |
+//! | a member's arguments are invalid | its error there, [`CommError::Failed`] elsewhere |
 //! | no memory for received data | the same |
 //! | a branch is lost | [`CommError::PeerLost`] for calls that need it |
 //! | an invalid frame arrives | its call is aborted; a frame of no call is dropped |

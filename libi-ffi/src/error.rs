@@ -143,7 +143,7 @@ impl From<CommError> for CallError {
             E::PeerLost { .. } => LIBI_ERR_PEER_LOST,
             E::FrontEndLost => LIBI_ERR_FRONT_END_LOST,
             E::Mismatch { .. } => LIBI_ERR_MISMATCH,
-            E::Cancelled { .. } => LIBI_ERR_CANCELLED,
+            E::Cancelled { .. } | E::Failed { .. } => LIBI_ERR_CANCELLED,
             E::Withdrawn { .. } => LIBI_ERR_WITHDRAWN,
             E::TimedOut { .. } => LIBI_ERR_TIMED_OUT,
             E::Ended => LIBI_ERR_ENDED,

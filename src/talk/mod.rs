@@ -34,6 +34,7 @@
 //! | calls or roots differ between members | [`CommError::Mismatch`] at all, naming two |
 //! | a member that is needed is lost | [`CommError::PeerLost`] at all members that need it, naming it |
 //! | a wait times out, or is cancelled | [`CommError::TimedOut`] there, [`CommError::Cancelled`] at others |
+//! | a process cannot continue a call, or its arguments are invalid | its error there, [`CommError::Failed`] at others |
 //! | the session ends | [`CommError::Ended`] |
 //!
 //! A member whose own part was done when an operation failed gets the error in its next collective

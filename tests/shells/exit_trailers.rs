@@ -52,7 +52,7 @@ fn leaders_end_as_their_hosts_say_and_not_as_the_shell_does() {
 #[test]
 fn what_rsh_says_of_a_slow_connection_is_not_output() {
     const SLOW: &str =
-        "printf 'Trying 10.0.0.1 port 514... ' >&2; sleep 0.2; echo Connected. >&2; exec env \"$@\"";
+        "printf 'Trying 10.0.0.1 port 514...' >&2; sleep 0.2; echo ' Connected.' >&2; exec env \"$@\"";
     let scene = Scene::new("seq 1ms\nrem 10ms");
     let mut options = as_rsh(&scene, LinkPolicy::Channel);
     let Some(Backend::Rsh(rsh)) = &mut options.backend else { unreachable!("it was set") };

@@ -104,7 +104,7 @@ impl Collective {
                 // The other members would wait for this one.
                 let cause = match &why {
                     CommError::PeerLost { ranks } => AbortCause::Lost(ranks.clone()),
-                    _ => AbortCause::Cancelled(me),
+                    _ => AbortCause::Failed(Some(me), why.to_string()),
                 };
                 return self.fail(nth, why, cause, ctx);
             }

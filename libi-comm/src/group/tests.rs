@@ -305,15 +305,21 @@ fn data_sent_before_a_loss_still_complete_their_call() {
     assert_eq!(cluster.results[&ids[1]], Ok(Outcome::Parts(Vec::new())));
 }
 
+/// What other members read of the first call when this one has failed in it.
+fn failed(by: u32, why: &CommError) -> CommError {
+    CommError::Failed { nth: 0, by: Some(Rank(by)), why: why.to_string() }
+}
+
 #[test]
-fn a_call_with_invalid_arguments_is_cancelled_for_the_other_members() {
+fn a_call_with_invalid_arguments_fails_at_the_other_members_with_the_reason() {
     let mut cluster = Cluster::new(3, 5, |_| 0);
     let results =
         cluster.all(3, |who| Call::AllToAll { parts: vec![Bytes::new(); 3 - who % 2], equal: true });
-    assert_eq!(results[1], Err(CommError::WrongPartCount { given: 2, size: 3 }));
+    let own = CommError::WrongPartCount { given: 2, size: 3 };
     for who in [0, 2] {
-        assert_eq!(results[who], Err(CommError::Cancelled { nth: 0, by: Rank(1) }));
+        assert_eq!(results[who], Err(failed(1, &own)));
     }
+    assert_eq!(results[1], Err(own));
     let missing = Err(CommError::NoSuchPeer(Address::Rank(Rank(9))));
     let results = cluster.all(3, |_| Call::Broadcast { root: Rank(9), data: None, length: None });
     assert!(results.contains(&missing), "{results:?}");
@@ -326,8 +332,9 @@ fn bit_operations_on_floats_are_refused_by_name_and_end_the_call_elsewhere() {
         let (op, element) = if who == 1 { (Op::And, Element::F64) } else { (Op::Sum, Element::F64) };
         Call::Reduce { to: None, data: bytes(who, 8), reducer: Reducer::Elements(op, element) }
     });
-    assert_eq!(results[1], Err(CommError::NotReducible { op: Op::And, element: Element::F64 }));
-    assert_eq!(results[0], Err(CommError::Cancelled { nth: 0, by: Rank(1) }));
+    let own = CommError::NotReducible { op: Op::And, element: Element::F64 };
+    assert_eq!(results[0], Err(failed(1, &own)));
+    assert_eq!(results[1], Err(own));
 }
 
 #[test]
@@ -367,7 +374,7 @@ fn an_invalid_frame_aborts_at_most_its_call() {
         let frame = Message::Collective(header).frame([Bytes::copy_from_slice(payload)]).concat();
         cluster.tell(0, Event::Frame(LinkId(1), frame));
     }
-    let fault = AbortCause::Cancelled(Rank(0));
+    let fault = AbortCause::Failed(Some(Rank(0)), CommError::Protocol("an invalid piece").to_string());
     assert!(cluster.wires[&(0, 2)].iter().any(|frame| {
         let Carried::Frame(frame) = frame else { return false };
         matches!(Message::decode(frame.clone()), Some((Message::Aborted { nth: 1_000, origin: 1_000, why }, _)) if why == fault)

@@ -187,6 +187,12 @@ impl History {
                 let step = self.collective.get(*nth as usize).copied().unwrap_or(u32::MAX);
                 may_report(world, step, record) && has_given_up(world, Address::Rank(*by), step, at)
             }
+            CommError::Failed { nth, by: Some(by), .. } => {
+                let step = self.collective.get(*nth as usize).copied().unwrap_or(u32::MAX);
+                let (who, bad_roots) = (Address::Rank(*by), &world.scenario.bad_roots);
+                let is_bad = bad_roots.contains(&(who, step));
+                may_report(world, step, record) && is_bad && has_given_up(world, who, step, at)
+            }
             CommError::NoSuchPeer(_) => {
                 let who = member.process.address;
                 who.is_some_and(|who| world.scenario.bad_roots.contains(&(who, record.step)))

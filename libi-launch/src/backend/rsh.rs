@@ -217,7 +217,7 @@ pub fn without_progress(printed: &[u8]) -> Vec<u8> {
 /// longer than the end of other lines.
 #[must_use]
 pub fn may_be_progress(begun: &[u8]) -> bool {
-    begun.starts_with(b"Trying ") && begun.ends_with(b"... ")
+    begun.starts_with(b"Trying ") && begun.ends_with(b"...")
 }
 
 /// One of libi's own words.

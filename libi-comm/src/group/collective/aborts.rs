@@ -1,7 +1,7 @@
 //! What ends collective calls without a result: failures, aborts and lost members. See
 //! [`broken`](crate::group::broken) for how a member hears of an abort.
 
-use libi_core::ids::{LinkId, Rank};
+use libi_core::ids::LinkId;
 use libi_core::ranks::Ranks;
 
 use super::Collective;
@@ -31,8 +31,8 @@ impl LostBranch {
 impl Collective {
     /// This process cannot continue a call, so no process can.
     pub(super) fn fail_here(&mut self, nth: u64, why: CommError, ctx: &mut CallContext<'_>) {
-        let by = ctx.view.topology.me.unwrap_or(Rank(0));
-        self.fail(nth, why, AbortCause::Cancelled(by), ctx);
+        let cause = AbortCause::Failed(ctx.view.topology.me, why.to_string());
+        self.fail(nth, why, cause, ctx);
     }
 
     /// A call fails for this member, and is aborted at the others for a cause.

@@ -92,12 +92,12 @@ fn a_member_that_has_completed_an_aborted_call_fails_in_its_next() {
     let root = cluster.call(0, Call::Gather { root: Rank(9), data: Bytes::new(), equal: true });
     cluster.run();
     assert_eq!(cluster.results[&root], Err(CommError::NoSuchPeer(Address::Rank(Rank(9)))));
-    let cancelled = Err(CommError::Cancelled { nth: 0, by: Rank(0) });
-    assert_eq!(cluster.results[&next], cancelled);
+    let failed = Err(failed(0, &CommError::NoSuchPeer(Address::Rank(Rank(9)))));
+    assert_eq!(cluster.results[&next], failed);
     for who in [2, 0] {
         let id = cluster.call(who, Call::Barrier);
         cluster.run();
-        assert_eq!(cluster.results[&id], cancelled, "the same call fails at all members");
+        assert_eq!(cluster.results[&id], failed, "the same call fails at all members");
     }
     assert_eq!(cluster.all(3, |_| Call::Barrier), vec![Ok(Outcome::Done); 3]);
 }
@@ -113,13 +113,13 @@ fn a_member_that_had_completed_a_call_breaks_one_further_call_for_its_failure() 
     cluster.call(0, Call::Gather { root: Rank(9), data: Bytes::new(), equal: true });
     cluster.run();
     assert!(complete.iter().all(|id| cluster.results[id].is_ok()));
-    let cancelled = Err(CommError::Cancelled { nth: 0, by: Rank(0) });
-    assert_eq!(cluster.results[&barrier], cancelled);
+    let failed = Err(failed(0, &CommError::NoSuchPeer(Address::Rank(Rank(9)))));
+    assert_eq!(cluster.results[&barrier], failed);
     // The call in which the other hears of it is complete for the first.
     for (who, call) in [(2, gather(2)), (0, gather(0)), (2, Call::Barrier), (0, Call::Barrier)] {
         let id = cluster.call(who, call);
         cluster.run();
-        assert_eq!(cluster.results[&id], cancelled);
+        assert_eq!(cluster.results[&id], failed);
     }
     assert_eq!(cluster.all(3, |_| Call::Barrier), vec![Ok(Outcome::Done); 3]);
 }

@@ -178,3 +178,12 @@ fn of_what_rsh_prints_its_progress_is_left_out_and_nothing_else() {
     let left = format!("{failed}rsh: Connection reset by peer\nno end");
     assert_eq!(without_progress(all.as_bytes()), left.as_bytes());
 }
+
+#[test]
+fn what_rsh_prints_before_it_is_connected_waits_for_the_rest() {
+    // It prints the line in two parts: what is tried, and behind it what became of that.
+    assert!(may_be_progress(b"Trying 10.0.0.2 port 514..."));
+    for other in ["Trying my best", "Password: ", "Are you trying ..."] {
+        assert!(!may_be_progress(other.as_bytes()), "{other}");
+    }
+}
