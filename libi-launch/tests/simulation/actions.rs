@@ -42,6 +42,8 @@ pub(crate) enum Action {
 pub(crate) struct Record {
     pub(crate) printed: BTreeMap<Rank, Vec<u8>>,
     pub(crate) read: BTreeMap<Rank, Vec<u8>>,
+    /// When the user was last given output of members.
+    read_at: Option<Instant>,
     printers: BTreeMap<Rank, Id>,
     pub(crate) released: BTreeMap<Id, Instant>,
     signals: Vec<Instant>,
@@ -144,6 +146,7 @@ impl Cluster {
             match stream {
                 Stream::Err if !text.starts_with(b"libi: ") => {
                     self.record.read.entry(rank).or_default().extend(text);
+                    self.record.read_at = Some(agenda.now());
                 }
                 Stream::Err => {}
                 Stream::Out => self.read_line(rank, text),
@@ -207,7 +210,9 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     let Some(up) = world.up_at() else { return Ok(()) };
     let held = scenario.folds.map_or(Duration::ZERO, |folds| folds.longest_held(world));
     let way = world.way(world.deepest() + 1);
-    let settled = up + crate::scenario::UP_TIME + Duration::from_secs(8) + held + way * 2 < now;
+    // Much output over slow links arrives for as long as it takes.
+    let news = world.record.read_at.unwrap_or(up).max(up + crate::scenario::UP_TIME);
+    let settled = news + Duration::from_secs(8) + held + way * 2 < now;
     let all_is_well =
         settled && !scenario.has_faults() && !world.was_cut && !commands::have_printed_much(world);
     for (rank, printed) in &world.record.printed {

@@ -57,6 +57,8 @@ pub(crate) struct Connections {
     latest: BTreeMap<End, Instant>,
     /// The processes that have tried to connect, and whether they succeeded.
     pub(crate) outcomes: BTreeMap<Id, bool>,
+    /// When they have last begun to.
+    pub(crate) begun: BTreeMap<Id, Instant>,
     /// How many hosts have moved to a parent that has not started them.
     pub(crate) moved_hosts: usize,
 }
@@ -64,10 +66,23 @@ pub(crate) struct Connections {
 impl Connections {
     pub(crate) fn new(seed: u64) -> Self {
         let (admitted, peers, switched, early, follows) = Default::default();
-        let (held, ended, latest, outcomes) = Default::default();
+        let (held, ended, latest, outcomes, begun) = Default::default();
         let rng = Rng::new(seed).fork(12);
         let moved_hosts = 0;
-        Self { rng, admitted, peers, switched, early, follows, held, ended, latest, outcomes, moved_hosts }
+        Self {
+            rng,
+            admitted,
+            peers,
+            switched,
+            early,
+            follows,
+            held,
+            ended,
+            latest,
+            outcomes,
+            begun,
+            moved_hosts,
+        }
     }
 
     /// No connection is awaited at this end any more.
@@ -131,6 +146,7 @@ impl Cluster {
 
     fn dial(&mut self, from: Id, addresses: &[SocketAddr], key: &LinkKey, agenda: &mut Agenda<Self>) {
         let now = agenda.now();
+        self.direct.begun.insert(from, now);
         let parent = addresses.first().copied().and_then(process_at);
         let (unreachable, slow) = (self.scenario.unreachable, Duration::from_secs(3));
         let is_behind = |parent: &Id| *parent == FRONT && self.scenario.front_is_behind;
