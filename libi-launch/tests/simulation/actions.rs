@@ -211,7 +211,9 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     let held = scenario.folds.map_or(Duration::ZERO, |folds| folds.longest_held(world));
     let way = world.way(world.deepest() + 1);
     // Much output over slow links arrives for as long as it takes.
-    let news = world.record.read_at.unwrap_or(up).max(up + crate::scenario::UP_TIME);
+    let printed: usize = world.record.printed.values().map(Vec::len).sum();
+    let read_at = world.record.read_at.filter(|_| printed > commands::MUCH_OUTPUT);
+    let news = read_at.unwrap_or(up).max(up + crate::scenario::UP_TIME);
     let settled = news + Duration::from_secs(8) + held + way * 2 < now;
     let all_is_well =
         settled && !scenario.has_faults() && !world.was_cut && !commands::have_printed_much(world);

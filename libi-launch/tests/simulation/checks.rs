@@ -221,8 +221,10 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         }
         let at_fault = match scenario.trouble {
             Trouble::Breaks(at_fault, _) => host == HostIndex(at_fault),
-            // The last of many attempts may have failed for want of resources.
-            Trouble::Hang(most) => was_silent || host.0 % 3 == 2 && host.0 / 3 < most,
+            // Of a host that never answers, the last of many attempts may have failed for want of resources.
+            Trouble::Hang(most) => {
+                was_silent || failure.is_out_of_resources() && host.0 % 3 == 2 && host.0 / 3 < most
+            }
             Trouble::DenyAll(_) => scenario.denies_all(host.0),
             Trouble::Dead(percent) => scenario.is_selected(host.0, percent),
             Trouble::Nothing | Trouble::RefuseOnce(_) | Trouble::FirstHangsOnce => false,

@@ -22,7 +22,7 @@ use libi_launch::machine::{
     Stream,
 };
 
-pub(crate) use self::checks::{checks, have_printed_much};
+pub(crate) use self::checks::{MUCH_OUTPUT, checks, have_printed_much};
 use crate::scenario::{Scenario, UP_TIME};
 use crate::world::{Cluster, FRONT, Happening};
 

@@ -14,7 +14,7 @@ use crate::world::Cluster;
 /// The time after which a command has ended that nothing holds up.
 const PROPAGATION: Duration = Duration::from_secs(20);
 /// More output than this takes its time through windows of 64 KiB and ways of half a second.
-const MUCH_OUTPUT: usize = 1 << 20;
+pub(crate) const MUCH_OUTPUT: usize = 1 << 20;
 
 /// While the session runs, and when it is over: every outcome is true, and in time.
 pub(crate) fn checks(
