@@ -309,6 +309,26 @@ typedef enum libi_engine {
   LIBI_ENGINE_APART = 1
 } libi_engine;
 
+/** What follows when a member ends or is lost while the session is up. Since 0.1. */
+typedef enum libi_on_loss {
+  /**
+   * The default: collective calls that need the member fail with LIBI_ERR_PEER_LOST. All later
+   * ones do.
+   */
+  LIBI_ON_LOSS_FAIL = 0,
+  /**
+   * Collective calls go on among the members that are left. libi_pending_missing() and
+   * LIBI_RANKS_MISSING tell which members were missing in a call, the same at all members. A call
+   * whose root is lost fails.
+   */
+  LIBI_ON_LOSS_CONTINUE = 1,
+  /**
+   * The session ends, if the member is lost, or has ended otherwise than with exit status 0.
+   * Members receive SIGTERM, and are killed after two seconds.
+   */
+  LIBI_ON_LOSS_END = 2
+} libi_on_loss;
+
 /**
  * Called for each log line: its level, its target (the part of the library, as "libi::launch")
  * and its text. The strings are valid until it returns.
@@ -946,6 +966,13 @@ libi_result libi_options_set_ssh_connect_timeout(libi_options *options, libi_tim
 libi_result libi_options_set_strict_calls(libi_options *options, bool strict);
 
 /**
+ * Sets what follows when a member ends or is lost; LIBI_ON_LOSS_FAIL is the default.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such choice. Since 0.1.
+ */
+libi_result libi_options_set_on_loss(libi_options *options, libi_on_loss on_loss);
+
+/**
  * Sets how many launches this process may have in flight at a time, so that it spares the machine
  * that it runs on; by default as many as keep it busy. A launch is in flight from the start of its
  * remote shell until its host has said hello, or until the remote shell has ended. Hosts that are
@@ -1134,7 +1161,13 @@ typedef enum libi_ranks {
    */
   LIBI_RANKS_LOST = 1,
   /** Members that have ended, with any exit status. Only a front end knows them. */
-  LIBI_RANKS_ENDED = 2
+  LIBI_RANKS_ENDED = 2,
+  /**
+   * Only in a member: lost members without which its last operation completed that waits and has
+   * returned LIBI_OK; none unless LIBI_ON_LOSS_CONTINUE is set. For operations that were started
+   * there is libi_pending_missing().
+   */
+  LIBI_RANKS_MISSING = 3
 } libi_ranks;
 
 /** The state of a session. Since 0.1. */
@@ -1806,6 +1839,17 @@ libi_result libi_pending_take(libi_pending *pending, libi_data **data);
  * finished, is not a ring, or its data were taken. Since 0.1.
  */
 libi_result libi_pending_ring_position(libi_pending *pending, libi_ring_position *place);
+
+/**
+ * The lost members without which an operation has completed, after libi_pending_wait() or
+ * libi_pending_poll() has returned LIBI_OK, with LIBI_ON_LOSS_CONTINUE: writes the lowest ones, as
+ * many as there is room for. ranks may be NULL if room is 0. All members that complete a collective
+ * operation get the same.
+ *
+ * Returns the number of missing members; 0 for NULL, and before the operation has completed.
+ * Since 0.1.
+ */
+size_t libi_pending_missing(libi_pending *pending, uint32_t *ranks, size_t room);
 
 /**
  * Gives up an operation that has not finished. A collective operation is then over for all

@@ -240,6 +240,12 @@ public:
     bool poll() { return is_finished(libi_pending_poll(get())); }
     /** Its data, when it has finished. */
     data take() { return make<data, libi_data>(libi_pending_take); }
+    /** The lost members without which it has finished. */
+    std::vector<std::uint32_t> missing() {
+        std::vector<std::uint32_t> ranks(libi_pending_missing(get(), nullptr, 0));
+        libi_pending_missing(get(), ranks.data(), ranks.size());
+        return ranks;
+    }
     void cancel() { detail::check(libi_pending_cancel(get())); }
 
 private:
@@ -339,6 +345,7 @@ public:
     options &links(libi_links links) { return self(libi_options_set_links(get(), links)); }
     options &allow_plain(bool allow = true) { return self(libi_options_set_allow_plain(get(), allow)); }
     options &front_end_limits(bool set = true) { return self(libi_options_set_front_end_limits(get(), set)); }
+    options &on_loss(libi_on_loss what) { return self(libi_options_set_on_loss(get(), what)); }
     options &engine(libi_engine engine) { return self(libi_options_set_engine(get(), engine)); }
     options &agent(const std::string &program) {
         return self(libi_options_set_agent(get(), program.c_str()));

@@ -8,7 +8,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use libi::{Bytes, Engine, Exit, FrontEnd, HostIndex, LaunchOptions, Policy, Rules, Session, Stream};
+use libi::{Bytes, Engine, Exit, FrontEnd, HostIndex, LaunchOptions, OnLoss, Policy, Rules, Session, Stream};
 
 use libi_testkit::local::*;
 use libi_testkit::native;
@@ -221,6 +221,15 @@ fn a_member_that_is_killed_in_a_barrier_is_named_to_the_others() {
 fn one_is_lost(way: &Way) {
     let heard = way.play(HOSTS, &["lost", "5"], |_| ());
     ended_well(&heard, SIZE, &[(5, Exit::Signal(libc::SIGKILL))]);
+}
+
+#[test]
+fn calls_go_on_without_a_member_that_is_killed() {
+    let options = LaunchOptions::local().on_loss(OnLoss::Continue);
+    for way in [Way::plain(), Way::manual()] {
+        let heard = play_with(&options, &way.program, HOSTS, &way.words(&["left", "5"]), |_| ());
+        ended_well(&heard, SIZE, &[(5, Exit::Signal(libc::SIGKILL))]);
+    }
 }
 
 #[test]

@@ -26,5 +26,7 @@ mod placing;
 mod releasing;
 #[path = "local/starting.rs"]
 mod starting;
+#[path = "local/surviving.rs"]
+mod surviving;
 #[path = "local/victims.rs"]
 mod victims;

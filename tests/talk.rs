@@ -7,7 +7,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use libi::Engine::{Apart, InProgram};
-use libi::{Bytes, CommError, Engine, Exit, FrontEnd, HostList, LaunchOptions, Progress, Session, Stream};
+use libi::{
+    Bytes, CommError, Engine, Exit, FrontEnd, HostList, LaunchOptions, OnLoss, Progress, Rank, Ranks,
+    Session, Stream,
+};
 
 use libi_testkit::local::*;
 
@@ -144,6 +147,32 @@ fn a_member_killed_in_a_barrier_is_named_to_the_others_which_continue() {
         // A member can be lost before it is needed.
         let heard = play(InProgram, hosts, &["join", &word, "finish:30000"], |_| ());
         all_is_well(hosts, &heard, &[(victim, Exit::Signal(libc::SIGKILL))]);
+    }
+}
+
+#[test]
+fn calls_go_on_without_members_that_are_killed_and_all_others_agree() {
+    let options = LaunchOptions::local().on_loss(OnLoss::Continue);
+    for (seed, (hosts, victims)) in (1..).zip([
+        ("a:4", &[3][..]),
+        ("a:2,b,c:2", &[1, 4]),
+        ("a:2,b:2", &[0, 2]),
+        ("n[1-4]:4", &[0, 5, 6, 7, 11, 15]),
+    ]) {
+        let all: Vec<_> = victims.iter().map(u32::to_string).collect();
+        let word = format!("talk:survive:60:{seed}:{}", all.join("+"));
+        let heard =
+            play_with(&options.clone().engine(Apart), hosts, &["join", &word, "finish:30000"], |_| ());
+        let killed: Vec<_> = victims.iter().map(|rank| (*rank, Exit::Signal(libc::SIGKILL))).collect();
+        all_is_well(hosts, &heard, &killed);
+        let left: Vec<_> = (0..size(hosts)).filter(|rank| !victims.contains(rank)).collect();
+        let first = heard.text(left[0], Stream::Out);
+        let last = first.lines().rfind(|line| line.contains("without")).unwrap_or_default();
+        let all: Ranks = victims.iter().copied().map(Rank).collect();
+        assert!(last.ends_with(&format!("without {all}")) && first.lines().count() > 30, "{first}");
+        for rank in left {
+            assert_eq!(heard.text(rank, Stream::Out), first, "rank {rank} on {hosts}");
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use libi::{
-    Agent, Backend, Delivery, HostList, LaunchOptions, Local, OsBytes, Packed, Policy, Srun, Ssh, SshProfile,
+    Agent, Backend, Delivery, HostList, LaunchOptions, Local, OnLoss, OsBytes, Packed, Policy, Srun, Ssh,
+    SshProfile,
 };
 use libi_core::plan::Strategy;
 use nix::sys::signal::SigSet;
@@ -51,6 +52,11 @@ pub(crate) struct LaunchArgs {
     /// debugging
     #[arg(long)]
     strict_calls: bool,
+    /// What follows when a process ends or is lost while others run: `fail` fails
+    /// the collective calls of members that need it, `continue` lets them go on
+    /// without it, `end` ends all unless it has ended with exit status 0
+    #[arg(long, value_name = "fail|continue|end", default_value = "fail")]
+    on_loss: OnLoss,
     /// This program on the hosts [default: the path that it has here]
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,
@@ -115,6 +121,7 @@ impl LaunchArgs {
             .spares(spares)
             .allow_plain(self.allow_plain)
             .strict_calls(self.strict_calls)
+            .on_loss(self.on_loss)
             .policy(policy(self.min_hosts, hosts)?)
             .settle(self.settle)
             .deadline(self.deadline)

@@ -29,11 +29,13 @@ pub struct Completion {
     /// The number of bytes that a process may have sent to a neighbor in calls that are not over there,
     /// before it begins another one.
     pub lead_bytes: u64,
+    /// Whether calls go on without members that are lost. Otherwise calls that need these fail.
+    pub continues: bool,
 }
 
 impl Default for Completion {
     fn default() -> Self {
-        Self { strict: false, lead: 128, lead_bytes: 4 << 20 }
+        Self { strict: false, lead: 128, lead_bytes: 4 << 20, continues: false }
     }
 }
 
@@ -200,6 +202,18 @@ pub enum Outcome {
     Found(Option<Bytes>),
 }
 
+impl Outcome {
+    /// The number of bytes of data.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Done | Self::Found(None) => 0,
+            Self::Data(bytes) | Self::Found(Some(bytes)) => bytes.len() as u64,
+            Self::Parts(parts) => parts.iter().map(|part| part.len() as u64).sum(),
+            Self::Ring(ring) => (ring.left.len() + ring.right.len()) as u64,
+        }
+    }
+}
+
 /// The position of a member in the ring. The members of a host are neighbors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingPosition {
@@ -281,6 +295,8 @@ pub enum Effect {
     SendRegion(LinkId, Frame, SealedRegion),
     /// Report the result of a call to the program.
     Finish(CallId, Result<Outcome, CommError>),
+    /// These lost members are missing in the result that is reported next, that of this call.
+    Missing(CallId, Ranks),
     /// Report lost members to the program.
     Lost(Ranks),
     /// Pass in [`Event::Woken`] at this time. It replaces an earlier time.

@@ -45,6 +45,7 @@
 //! | `call_state` | the state of a call in a process, see there |
 //! | `broken` | which calls were aborted, and when a member hears of it |
 //! | `progress` | which calls are over here and at the neighbors, and how far a process may be ahead |
+//! | `losses`, `survival` | what follows when members are lost |
 //! | `probe` | how members find out that they wait for each other in different calls |
 //! | `traffic`, `flow_control` | how much passes over a link, and when |
 //! | `received`, `sending` | what has arrived here; what is sent next |
@@ -76,6 +77,8 @@
 //! that the parent has not seen is judged in the same way when it does. With strict completion, all
 //! calls that the branch had not completely made cannot succeed.
 //!
+//! All this is so unless calls are to [go on](Completion::continues): see `survival.rs`.
+//!
 //! Messages and keys of other members are not affected. A process that loses the link to its parent
 //! is about to end, and all its calls fail with [`CommError::Ended`].
 //!
@@ -104,6 +107,7 @@ mod eager;
 mod flow_control;
 pub(crate) mod kvs;
 mod link_map;
+mod losses;
 mod messages;
 pub(crate) mod operation;
 pub(crate) mod p2p;
@@ -111,6 +115,7 @@ pub(crate) mod probe;
 mod progress;
 mod received;
 mod sending;
+pub(crate) mod survival;
 mod traffic;
 mod view;
 
@@ -321,6 +326,25 @@ impl Group {
                 out.push(Effect::Send(link, Message::Confirmed { number }.frame(None)));
             }
             Message::Confirmed { number } => out.push(Effect::Confirmed(number)),
+            Message::Halt { round } => {
+                if Some(link) == view.collective_parent() {
+                    collective.on_halt(round, &mut CallContext { now, view, kvs, memory, out });
+                }
+            }
+            Message::Halted { round, report } => {
+                let mut ctx = CallContext { now, view, kvs, memory, out };
+                let plan = collective.on_halted(link, round, report, &mut ctx);
+                self.resume(plan, now, out);
+            }
+            Message::Resume { round, plan } => {
+                if Some(link) == view.collective_parent() && collective.is_halted_in(round) {
+                    self.resume(Some(plan), now, out);
+                }
+            }
+            Message::Completed { before, is_urgent } => {
+                let mut ctx = CallContext { now, view, kvs, memory, out };
+                collective.on_completed(link, before, is_urgent, &mut ctx);
+            }
             Message::Over { before } => {
                 collective.on_report(link, before, &mut CallContext { now, view, kvs, memory, out });
             }
@@ -328,49 +352,13 @@ impl Group {
                 let broken = Break { origin, why };
                 collective.abort(nth, broken, Some(link), &mut CallContext { now, view, kvs, memory, out });
             }
-            Message::Lost { ranks, before } => self.lost(&ranks, before, Some(link), now, out),
+            Message::Lost { ranks, before } => {
+                self.lost(&ranks, before, Some(link), now, out);
+                self.continue_without_lost(now, out);
+            }
             Message::P2p(message) => p2p.on_frame(link, message, payload, view, out),
             Message::Kvs(message) => kvs.on_frame(link, message, payload, view, out),
         }
-    }
-
-    /// The link to a branch is closed.
-    fn cut(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        let branch = self.view.topology.branches.iter().find(|branch| branch.link == link);
-        let Some(ranks) = branch.map(|branch| branch.ranks.clone()) else { return };
-        if !self.view.cut.insert(link) {
-            return;
-        }
-        self.view.routes.cut(link);
-        let before = self.collective.cut(link, &ranks);
-        self.lost(&ranks, before, None, now, out);
-        let Self { collective, view, kvs, memory, .. } = self;
-        kvs.cut(link, &ranks, view, out);
-        collective.drop_branch(&mut CallContext { now, view, kvs, memory, out });
-    }
-
-    /// These ranks are lost, as seen by this process or reported over a link.
-    fn lost(
-        &mut self,
-        ranks: &Ranks,
-        before: u64,
-        from: Option<LinkId>,
-        now: Instant,
-        out: &mut Vec<Effect>,
-    ) {
-        self.view.lost.add_all(ranks);
-        let Self { collective, view, kvs, p2p, memory, .. } = self;
-        let parent = Some(LinkId::PARENT).filter(|_| view.topology.has_parent);
-        let branches = view.topology.branches.iter().map(|branch| branch.link);
-        let frame = Message::Lost { ranks: ranks.clone(), before }.frame(None);
-        for link in parent.into_iter().chain(branches) {
-            if Some(link) != from && !view.cut.contains(&link) {
-                out.push(Effect::Send(link, frame.clone()));
-            }
-        }
-        collective.lost(ranks, before, &mut CallContext { now, view, kvs, memory, out });
-        p2p.lost(ranks, view, out);
-        out.push(Effect::Lost(ranks.clone()));
     }
 
     /// The parent is lost: no process can be reached.

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use self::builder::FrameBuilder;
 use crate::contract::Frame;
 use crate::error::AbortCause;
+use crate::group::survival::{Plan, Report};
 use crate::reduce::{Element, Op};
 
 /// The head of a message.
@@ -44,6 +45,14 @@ pub(crate) enum Message {
     Kvs(kvs::KvsMessage),
     /// So many bytes may be sent over this link in any collective call before something is granted.
     Eager { limit: u64 },
+    /// Sent downwards: members are lost, and collective calls halt.
+    Halt { round: u64 },
+    /// Sent upwards: calls have halted here and below, and have come so far.
+    Halted { round: u64, report: Report },
+    /// Sent downwards: calls go on as this plan says.
+    Resume { round: u64, plan: Plan },
+    /// All members below, or downwards all members, have completed the calls before this number.
+    Completed { before: u64, is_urgent: bool },
 }
 
 /// The header of a frame of a collective call.
@@ -191,6 +200,10 @@ mod tests {
             Message::Confirm { number: 1 },
             Message::Confirmed { number: 1 },
             Message::Eager { limit: 1 },
+            Message::Halt { round: 1 },
+            Message::Halted { round: 1, report: Report::default() },
+            Message::Resume { round: 1, plan: Plan::default() },
+            Message::Completed { before: 1, is_urgent: false },
         ] {
             assert_eq!(of(&news), (false, false), "{news:?}");
         }

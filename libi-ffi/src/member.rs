@@ -25,9 +25,10 @@ mod keys;
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
 use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::{c_char, c_int};
-use libi::{Bytes, Member, MemberOptions, Pending};
+use libi::{Bytes, Member, MemberOptions, Pending, Ranks};
 
 use crate::args::{self, OutParam};
 use crate::data::{self, libi_data};
@@ -75,6 +76,18 @@ pub struct MemberHandle(ProcessLocal<JoinedMember>);
 struct JoinedMember {
     member: Member,
     host_name: CString,
+    /// The members that were missing in the last operation.
+    missing: Mutex<Ranks>,
+}
+
+impl JoinedMember {
+    fn new(member: Member) -> Self {
+        Self { host_name: c_string(member.host_name()), member, missing: Mutex::default() }
+    }
+
+    fn missing(&self) -> MutexGuard<'_, Ranks> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl MemberHandle {
@@ -142,8 +155,7 @@ pub unsafe extern "C" fn libi_member_init(
         reentry::may_wait()?;
         let options = MemberOptions::new().progress(progress::progress(progress)?);
         let member = Member::with(&options)?;
-        let host_name = c_string(member.host_name());
-        place.put(give(MemberHandle(ProcessLocal::new(JoinedMember { member, host_name }))));
+        place.put(give(MemberHandle(ProcessLocal::new(JoinedMember::new(member)))));
         Ok(())
     };
     code(reentry::guarded(init))
@@ -192,7 +204,7 @@ pub unsafe extern "C" fn libi_member_query(
     // SAFETY: as documented in the header.
     unsafe {
         query(member, info, size, |handle| {
-            let JoinedMember { member, host_name } = handle.constant();
+            let JoinedMember { member, host_name, .. } = handle.constant();
             Ok(libi_member_info {
                 rank: member.rank().0,
                 size: member.size(),
@@ -223,6 +235,9 @@ pub unsafe extern "C" fn libi_member_ranks(
             }
             Ok(libi_ranks::LIBI_RANKS_LOST) => {
                 handle.current().map_or(0, |member| args::write_ranks(&member.lost(), ranks, room))
+            }
+            Ok(libi_ranks::LIBI_RANKS_MISSING) => {
+                handle.current().map_or(0, |_| args::write_ranks(&handle.constant().missing(), ranks, room))
             }
             Ok(libi_ranks::LIBI_RANKS_ENDED) | Err(_) => 0,
         })
@@ -310,7 +325,14 @@ unsafe fn wait<T>(
     put: impl FnOnce(T) -> CallResult,
 ) -> libi_result {
     // SAFETY: as for this function.
-    unsafe { with(member, |handle| put(begin(handle.member()?)?.wait(args::timeout(timeout))?)) }
+    unsafe {
+        with(member, |handle| {
+            let pending = begin(handle.member()?)?;
+            let (result, missing) = pending.wait_with_missing(args::timeout(timeout))?;
+            *handle.constant().missing() = missing;
+            put(result)
+        })
+    }
 }
 
 /// As [`wait`], for an operation that results in data. `gets` says whether this member gets some,

@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use libi::{Bytes, CommError, Pending, RingPosition};
+use libi::{Bytes, CommError, Pending, Ranks, RingPosition};
 
 use crate::args::{self, OutParam};
 use crate::data::{self, libi_data};
@@ -84,6 +84,7 @@ pub(crate) fn found(value: Option<Bytes>) -> Outcome {
 trait Operation: Send {
     fn wait_for(&mut self, timeout: Duration) -> Option<Result<Outcome, CommError>>;
     fn poll(&mut self) -> Option<Result<Outcome, CommError>>;
+    fn missing(&self) -> Ranks;
     fn cancel(self: Box<Self>);
 }
 
@@ -101,6 +102,10 @@ impl<T: Send> Operation for Typed<T> {
         Some(self.pending.poll()?.map(self.read))
     }
 
+    fn missing(&self) -> Ranks {
+        self.pending.missing().clone()
+    }
+
     fn cancel(self: Box<Self>) {
         self.pending.cancel();
     }
@@ -110,8 +115,8 @@ pub(crate) struct PendingOperation(ProcessLocal<OperationState>);
 
 enum OperationState {
     Running(Box<dyn Operation>),
-    /// With the result, until it is taken.
-    Done(Option<Outcome>),
+    /// With the result, until it is taken, and the lost members that are missing in it.
+    Done(Option<Outcome>, Ranks),
     Failed(CallError),
 }
 
@@ -130,7 +135,8 @@ impl PendingOperation {
         let state = self.0.get_mut()?;
         if let OperationState::Running(operation) = state {
             let not_yet = || CallError::new(LIBI_NOT_YET, "the operation is not finished yet");
-            *state = OperationState::of(ask(operation).ok_or_else(not_yet)?);
+            let result = ask(operation).ok_or_else(not_yet)?;
+            *state = OperationState::of(result, operation.missing());
         }
         match state {
             OperationState::Failed(error) => Err(error.clone()),
@@ -145,17 +151,17 @@ impl PendingOperation {
                 let text = "the operation is not finished, or was not waited for or polled since";
                 Err(CallError::new(LIBI_ERR_STATE, text))
             }
-            OperationState::Done(outcome) => Ok(outcome),
+            OperationState::Done(outcome, _) => Ok(outcome),
             OperationState::Failed(error) => Err(error.clone()),
         }
     }
 }
 
 impl OperationState {
-    fn of(result: Result<Outcome, CommError>) -> Self {
+    fn of(result: Result<Outcome, CommError>, missing: Ranks) -> Self {
         match result {
             Ok(Outcome::None(text)) => Self::Failed(CallError::new(LIBI_NONE, text)),
-            Ok(outcome) => Self::Done(Some(outcome)),
+            Ok(outcome) => Self::Done(Some(outcome), missing),
             Err(error) => Self::Failed(CallError::from(error)),
         }
     }
@@ -235,6 +241,33 @@ pub unsafe extern "C" fn libi_pending_ring_position(
             place.put(libi_ring_position::from(&*ring));
             Ok(())
         })
+    }
+}
+
+/// The lost members without which an operation has completed, after libi_pending_wait() or
+/// libi_pending_poll() has returned LIBI_OK, with LIBI_ON_LOSS_CONTINUE: writes the lowest ones, as
+/// many as there is room for. ranks may be NULL if room is 0. All members that complete a collective
+/// operation get the same.
+///
+/// Returns the number of missing members; 0 for NULL, and before the operation has completed.
+/// Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_pending_missing(
+    pending: *mut libi_pending,
+    ranks: *mut u32,
+    room: usize,
+) -> usize {
+    let mut missing = Ranks::new();
+    let look = |pending: &mut PendingOperation| {
+        if let OperationState::Done(_, ranks) = pending.0.get_mut()? {
+            missing.clone_from(ranks);
+        }
+        Ok(())
+    };
+    // SAFETY: as documented in the header.
+    unsafe {
+        with_exclusive(pending, look);
+        args::write_ranks(&missing, ranks, room)
     }
 }
 

@@ -80,6 +80,10 @@ pub enum libi_ranks {
     LIBI_RANKS_LOST = 1,
     /// Members that have ended, with any exit status. Only a front end knows them.
     LIBI_RANKS_ENDED = 2,
+    /// Only in a member: lost members without which its last operation completed that waits and has
+    /// returned LIBI_OK; none unless LIBI_ON_LOSS_CONTINUE is set. For operations that were started
+    /// there is libi_pending_missing().
+    LIBI_RANKS_MISSING = 3,
 }
 
 /// cbindgen:ignore
@@ -192,6 +196,7 @@ pub(crate) fn group_of(group: libi_ranks_arg) -> CallResult<libi_ranks> {
         LIBI_RANKS_ABSENT => libi_ranks::LIBI_RANKS_ABSENT,
         LIBI_RANKS_LOST => libi_ranks::LIBI_RANKS_LOST,
         LIBI_RANKS_ENDED => libi_ranks::LIBI_RANKS_ENDED,
+        LIBI_RANKS_MISSING => libi_ranks::LIBI_RANKS_MISSING,
     })
 }
 

@@ -9,6 +9,7 @@
 mod agent;
 mod engine;
 mod limits;
+mod on_loss;
 mod standard_input;
 
 use std::num::NonZeroU32;
@@ -28,6 +29,7 @@ use crate::staging::Staging;
 pub use agent::{AGENT_ARG, Agent, Programs};
 pub use engine::{APART_ENV, Engine};
 pub use limits::{MemberLimits, ProcessLimits};
+pub use on_loss::{OnLoss, OnLossError};
 pub use standard_input::StandardInput;
 
 /// The options of a launch. [`Default`] requires all hosts to join within two minutes.
@@ -139,6 +141,8 @@ pub struct LaunchOptions {
     /// member when its own part is, and a member that has completed a call hears of its failure in
     /// its next one.
     pub strict_calls: bool,
+    /// What follows when a member ends or is lost while the session is up.
+    pub on_loss: OnLoss,
     /// Hosts that are this machine. The front end starts them directly, as [`Backend::Local`] does,
     /// instead of through the remote shell. Another host that launches one of them uses
     /// [`backend`](Self::backend). An entry matches if name, user and port are equal.
@@ -242,6 +246,7 @@ impl Default for LaunchOptions {
             allow_plain: false,
             loopback: false,
             strict_calls: false,
+            on_loss: OnLoss::default(),
             local_hosts: HostList::new(),
         }
     }
@@ -362,6 +367,7 @@ setters! {
     allow_plain: bool,
     loopback: bool,
     strict_calls: bool,
+    on_loss: OnLoss,
     local_hosts: HostList,
 }
 

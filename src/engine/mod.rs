@@ -81,6 +81,9 @@ pub(crate) trait EngineSink {
     /// A call of the program has completed.
     fn finished(&mut self, id: NodeId, call: CallId, result: Result<Outcome, CommError>);
 
+    /// These lost members are missing in the call that finishes next.
+    fn missing(&mut self, _: NodeId, _: CallId, _: Ranks) {}
+
     /// The session comes up without these members.
     fn absent(&mut self, _: NodeId, _: &Ranks) {}
 

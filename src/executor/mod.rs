@@ -63,6 +63,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use libi_comm::{Call, CallId, CommError, Outcome};
+use libi_core::ranks::Ranks;
 
 use crate::engine::sys::combine_readable;
 pub(crate) use call_waiter::CallWaiter;
@@ -78,7 +79,21 @@ use shared::SharedState;
 const MAX_UNPOLLED: u32 = 16;
 
 /// The result of a call.
-pub(crate) type CallResult = Result<Outcome, CommError>;
+pub(crate) type CallResult = Result<Completed, CommError>;
+
+/// What a call has given.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Completed {
+    pub(crate) outcome: Outcome,
+    /// The lost members without which it has completed.
+    pub(crate) missing: Ranks,
+}
+
+impl From<Outcome> for Completed {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, missing: Ranks::new() }
+    }
+}
 
 /// The communication group that a call is for: a session of a front end.
 pub(crate) type GroupId = u64;

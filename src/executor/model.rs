@@ -21,7 +21,7 @@ use loom::thread::{self, JoinHandle, ThreadId};
 
 use super::idle_timer::Timer;
 use super::primitives::Primitives;
-use super::{CallRequest, CallWaiter, Executor, Progress, Reactor, Shared};
+use super::{CallRequest, CallWaiter, Completed, Executor, Progress, Reactor, Shared};
 
 /// How often a thread is interrupted in between two of its own blocking operations. With two, all
 /// known mutants of the protocol are found; three takes minutes.
@@ -282,7 +282,7 @@ fn call(tag: u32) -> Call {
 fn make_call<P: Primitives>(executor: &Executor<ModelReactor<P>, P>, tag: u32) {
     let id = executor.start(0, call(tag));
     let answer = if tag == NEVER { Err(CommError::Ended) } else { Ok(Outcome::Data(Bytes::new())) };
-    assert_eq!(executor.wait(id, Duration::MAX), Some(answer));
+    assert_eq!(executor.wait(id, Duration::MAX), Some(answer.map(Completed::from)));
 }
 
 fn explore(scene: impl Fn() + Send + Sync + 'static) {

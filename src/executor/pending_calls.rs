@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use libi_comm::{CallId, CommError};
+use libi_comm::{CallId, CommError, Outcome};
+use libi_core::ranks::Ranks;
 
 use super::primitives::Primitives;
 use super::ready_fd::ReadyFd;
-use super::{CallResult, GroupId};
+use super::{CallResult, Completed, GroupId};
 
 /// See the [module](self).
 pub(super) struct PendingCalls<P: Primitives> {
@@ -23,7 +24,9 @@ pub(super) struct PendingCalls<P: Primitives> {
 
 struct CallSlot<P: Primitives> {
     group: GroupId,
-    answer: Option<CallResult>,
+    answer: Option<Result<Outcome, CommError>>,
+    /// The lost members without which it has completed.
+    missing: Ranks,
     /// The result arrived while no thread waited for it.
     unclaimed: bool,
     /// Wakes the thread that waits for this call.
@@ -39,12 +42,15 @@ impl<P: Primitives> PendingCalls<P> {
     pub(super) fn open(&mut self, group: GroupId) -> CallId {
         self.last += 1;
         let id = CallId(self.last);
-        self.open.insert(id, CallSlot { group, answer: None, unclaimed: false, waiter: None });
+        self.open.insert(
+            id,
+            CallSlot { group, answer: None, missing: Ranks::new(), unclaimed: false, waiter: None },
+        );
         id
     }
 
     /// Completes a call. The first result counts.
-    pub(super) fn finish(&mut self, id: CallId, answer: CallResult) {
+    pub(super) fn finish(&mut self, id: CallId, answer: Result<Outcome, CommError>) {
         if let Some(slot) = self.open.get_mut(&id).filter(|slot| slot.answer.is_none()) {
             slot.answer = Some(answer);
             match &slot.waiter {
@@ -55,6 +61,13 @@ impl<P: Primitives> PendingCalls<P> {
                     self.update_ready_fd();
                 }
             }
+        }
+    }
+
+    /// A call that is about to complete does so without these members.
+    pub(super) fn missing(&mut self, id: CallId, ranks: Ranks) {
+        if let Some(slot) = self.open.get_mut(&id) {
+            slot.missing = ranks;
         }
     }
 
@@ -80,9 +93,10 @@ impl<P: Primitives> PendingCalls<P> {
 
     /// Takes the result of a call, if it has completed.
     pub(super) fn take(&mut self, id: CallId) -> Option<CallResult> {
-        let answer = self.open.get_mut(&id)?.answer.take()?;
+        let slot = self.open.get_mut(&id)?;
+        let (answer, missing) = (slot.answer.take()?, std::mem::take(&mut slot.missing));
         self.forget(id);
-        Some(answer)
+        Some(answer.map(|outcome| Completed { outcome, missing }))
     }
 
     pub(super) fn forget(&mut self, id: CallId) {

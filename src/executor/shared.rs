@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use libi_comm::CallId;
+use libi_comm::{CallId, CommError, Outcome};
+use libi_core::ranks::Ranks;
 
 use super::idle_timer::{IdleSchedule, Timer};
 use super::pending_calls::PendingCalls;
 use super::primitives::{Primitives, Std};
 use super::run_state::{RunState, RunToken, WakeUp};
-use super::{CallResult, GroupId, Progress};
+use super::{GroupId, Progress};
 
 /// See the [module](self).
 pub(crate) struct Shared<S: Send, C: Send, P: Primitives = Std> {
@@ -69,8 +70,13 @@ impl<S: Send, C: Send, P: Primitives> Shared<S, C, P> {
     }
 
     /// Completes a call, unless it has completed.
-    pub(crate) fn finish(&self, id: CallId, answer: CallResult) {
+    pub(crate) fn finish(&self, id: CallId, answer: Result<Outcome, CommError>) {
         self.lock().pending_calls.finish(id, answer);
+    }
+
+    /// A call that is about to complete does so without these members.
+    pub(crate) fn missing(&self, id: CallId, ranks: Ranks) {
+        self.lock().pending_calls.missing(id, ranks);
     }
 
     /// Ends all calls of a group.

@@ -47,7 +47,7 @@ fn a_waiting_caller_drives() {
     let scene = Scene::new(Progress::Thread);
     for _ in 0..1_000 {
         let id = scene.executor.start(0, call(0));
-        assert_eq!(scene.executor.wait(id, TIMEOUT), Some(Ok(answer(id))));
+        assert_eq!(scene.executor.wait(id, TIMEOUT), Some(Ok(answer(id).into())));
     }
     let (thread, callers) =
         (scene.count.turns_of_thread.load(SeqCst), scene.count.turns_of_callers.load(SeqCst));
@@ -63,7 +63,7 @@ fn the_thread_drives_while_callers_compute() {
         // Waiting for a call makes the thread release the token. The second call has no waiter, so
         // only the thread can complete it.
         let waited = scene.executor.start(0, call(0));
-        assert_eq!(scene.executor.wait(waited, TIMEOUT), Some(Ok(answer(waited))));
+        assert_eq!(scene.executor.wait(waited, TIMEOUT), Some(Ok(answer(waited).into())));
         scene.executor.start(0, call(100));
         while scene.executor.shared.lock().state < 2 * round {
             assert!(Instant::now() < by, "the reactor is not driven");
@@ -83,7 +83,7 @@ fn a_caller_that_only_sends_polls_now_and_then() {
     while max_wait() < MAX_UNPOLLED as usize {
         assert!(Instant::now() < by, "each flush polls");
         let waited = scene.executor.start(0, call(0));
-        assert_eq!(scene.executor.wait(waited, TIMEOUT), Some(Ok(answer(waited))));
+        assert_eq!(scene.executor.wait(waited, TIMEOUT), Some(Ok(answer(waited).into())));
         for _ in 0..=MAX_UNPOLLED {
             scene.executor.start(0, NEVER);
         }

@@ -4,6 +4,7 @@ use libi_comm::{Address, Bytes, Call};
 use libi_core::ids::Rank;
 
 use super::Session;
+use crate::executor::Completed;
 use crate::talk::{BROADCAST_TAG, FRONT_TAG, GATHER_TAG, Pending, data, decode_parts, done};
 
 impl Session {
@@ -44,13 +45,14 @@ impl Session {
 
     /// Receives the data that all members pass to
     /// [`Member::gather_to_front`](crate::Member::gather_to_front): one part for each rank. The
-    /// parts of members that did not come up are empty.
+    /// parts of members that did not come up are empty, as are those of lost ones, if operations are to
+    /// [go on](crate::OnLoss::Continue) without them: [`Pending::missing`] names the latter.
     ///
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn gather(&self) -> Pending<Vec<Bytes>> {
         let call = Call::Receive { from: Address::Rank(Rank(0)), tag: GATHER_TAG };
-        let read = |outcome| decode_parts(data(outcome)?);
-        self.runtime.call(self.number, "the gather of all members", call, Box::new(read))
+        let read = |Completed { outcome, .. }| decode_parts(data(outcome)?);
+        self.runtime.call_with_missing(self.number, "the gather of all members", call, Box::new(read))
     }
 }

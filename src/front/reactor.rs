@@ -9,7 +9,9 @@ use std::time::{Duration, Instant as Clock};
 use libi_comm::{CallId, CommError, Outcome};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
+use libi_launch::failure::Exit;
 use libi_launch::machine::{CommandProcess, Ending, Event as Input, Node, Notice};
+use libi_launch::options::OnLoss;
 
 use super::event::Event;
 use super::log_lines::LogLines;
@@ -22,6 +24,9 @@ use crate::executor::{CallRequest, Reactor};
 
 /// How long sessions may take to end when their front end is dropped, before they are killed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long members may take to end when [another one is lost](OnLoss::End), before they are killed.
+const GRACE_AFTER_LOSS: Duration = Duration::from_secs(2);
 
 /// The engine and its sink.
 pub(super) struct FrontReactor {
@@ -39,12 +44,14 @@ pub(super) struct FrontSink {
     ids: BTreeMap<SessionNumber, NodeId>,
     /// Bytes of output that were written to files, to be acknowledged.
     consumed: Vec<(SessionNumber, u32)>,
+    /// Sessions that are to end because a member is lost.
+    failed: Vec<SessionNumber>,
 }
 
 impl FrontReactor {
     pub(super) fn new(engine: Engine, shared: FrontShared) -> Self {
         let (numbers, ids) = (BTreeMap::new(), BTreeMap::new());
-        let sink = FrontSink { shared, numbers, ids, consumed: Vec::new() };
+        let sink = FrontSink { shared, numbers, ids, consumed: Vec::new(), failed: Vec::new() };
         Self { engine, sink, retired: Vec::new(), launching: false }
     }
 }
@@ -86,7 +93,9 @@ impl Reactor for FrontReactor {
     }
 
     fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
+        self.end_failed();
         self.engine.turn(most, &mut self.sink)?;
+        self.end_failed();
         for (number, bytes) in std::mem::take(&mut self.sink.consumed) {
             self.tell(number, Input::Consumed(bytes));
         }
@@ -131,6 +140,13 @@ impl FrontReactor {
             status.begin(now);
         }
         self.engine.add(session_io, &mut self.sink);
+    }
+
+    /// Ends sessions that are to end with the first loss.
+    fn end_failed(&mut self) {
+        for number in std::mem::take(&mut self.sink.failed) {
+            self.tell(number, Input::End(Ending { signal: libc::SIGTERM, grace: GRACE_AFTER_LOSS }));
+        }
     }
 
     /// Whether members of the session may still answer calls.
@@ -239,6 +255,15 @@ impl EngineSink for FrontSink {
         let Some(status) = sessions.get_mut(&number) else { return };
         let session = status.session();
         let (mut lines, known_events) = (LogLines::default(), events.len());
+        let is_loss = match notice {
+            Notice::Exited(_, exit, _) => exit != Exit::Code(0),
+            Notice::Lost(..) => true,
+            _ => false,
+        };
+        if is_loss && node.options().on_loss == OnLoss::End && status.stage == Stage::Up {
+            status.ends_by_loss = true;
+            self.failed.push(number);
+        }
         match notice {
             Notice::Output(rank, stream, bytes) => {
                 if let Some(files) = &mut status.files {
@@ -309,7 +334,11 @@ impl EngineSink for FrontSink {
                     events.push_back((number, Event::Done { session }));
                 }
             }
-            Notice::Over => status.stage = Stage::Over,
+            Notice::Over => {
+                // The caller did not ask for this end, and waits for `Done`.
+                status.done_is_due |= status.ends_by_loss && status.stage < Stage::Done;
+                status.stage = Stage::Over;
+            }
             Notice::Signal(_) | Notice::End(_) => {}
         }
         if status.stage != Stage::Launching {

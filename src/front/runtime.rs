@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use crate::engine::session_io::SessionIo;
 use crate::engine::sys::duplicate;
 use crate::executor::{CallRequest, Executor, Progress, ReadyFd, Shared};
-use crate::talk::{Pending, Reading};
+use crate::talk::{Pending, Reading, ReadingWithMissing};
 
 /// A command for the reactor.
 pub(super) enum FrontCommand {
@@ -92,7 +92,7 @@ impl FrontRuntime {
     }
 
     /// Starts a call in a session.
-    pub(super) fn call<T>(
+    pub(super) fn call<T: 'static>(
         &self,
         number: SessionNumber,
         what: &'static str,
@@ -101,6 +101,18 @@ impl FrontRuntime {
     ) -> Pending<T> {
         let id = self.executor.start(number, call);
         Pending::called(Arc::clone(&self.executor) as _, id, what, read)
+    }
+
+    /// The same for a call whose result says which members are missing.
+    pub(super) fn call_with_missing<T>(
+        &self,
+        number: SessionNumber,
+        what: &'static str,
+        call: Call,
+        read: ReadingWithMissing<T>,
+    ) -> Pending<T> {
+        let id = self.executor.start(number, call);
+        Pending::called_with_missing(Arc::clone(&self.executor) as _, id, what, read)
     }
 
     /// Waits until `ready` returns something, for at most `timeout`. The reactor makes progress

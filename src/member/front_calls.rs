@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use libi_comm::{Address, Bytes, Call, CallId, CommError, Outcome};
 use libi_core::ids::Rank;
+use libi_core::ranks::Ranks;
 
 use super::comm::PartsByRank;
 use crate::talk::{BROADCAST_TAG, GATHER_TAG, encode_parts};
@@ -39,8 +40,8 @@ pub(super) struct FrontCalls {
     held: VecDeque<(CallId, Held)>,
     /// Held calls that were cancelled.
     cancelled: BTreeSet<CallId>,
-    /// Gathers whose parts go to the front end.
-    gathers: BTreeMap<CallId, PartsByRank>,
+    /// Gathers whose parts go to the front end, and the lost members that are missing in them.
+    gathers: BTreeMap<CallId, (PartsByRank, Ranks)>,
 }
 
 enum Held {
@@ -73,7 +74,7 @@ impl FrontCalls {
 
     /// The program makes a gather to the front end.
     pub(super) fn gather(&mut self, id: CallId, data: Bytes, parts: PartsByRank, steps: &mut Vec<FrontStep>) {
-        self.gathers.insert(id, parts);
+        self.gathers.insert(id, (parts, Ranks::new()));
         self.call(id, Call::Gather { root: Rank(0), data, equal: false }, steps);
     }
 
@@ -101,6 +102,13 @@ impl FrontCalls {
         id.0 & MESSAGE != 0 || self.gathers.contains_key(&id)
     }
 
+    /// These lost members are missing in a call that is about to complete.
+    pub(super) fn missing(&mut self, id: CallId, ranks: &Ranks) {
+        if let Some((_, missing)) = self.gathers.get_mut(&id) {
+            missing.clone_from(ranks);
+        }
+    }
+
     /// A call is complete.
     pub(super) fn finished(
         &mut self,
@@ -110,8 +118,9 @@ impl FrontCalls {
     ) {
         let call = CallId(id.0 & !MESSAGE);
         if id == call {
-            let Some(parts) = self.gathers.remove(&id) else { return };
-            let message = result.and_then(|outcome| parts.parts(outcome)).map(|parts| encode_parts(&parts));
+            let Some((parts, missing)) = self.gathers.remove(&id) else { return };
+            let message = result.and_then(|outcome| parts.parts(outcome));
+            let message = message.map(|parts| encode_parts(&parts, &missing));
             steps.push(match message {
                 Ok(data) => FrontStep::Call(
                     message_of(id),
@@ -219,7 +228,7 @@ mod tests {
     #[test]
     fn a_gather_is_complete_when_its_message_is_sent() {
         let (mut calls, mut steps) = (FrontCalls::default(), Vec::new());
-        let parts = PartsByRank { size: 1, absent: libi_core::ranks::Ranks::new() };
+        let parts = PartsByRank { size: 1, absent: Ranks::new() };
         calls.gather(CallId(1), Bytes::new(), parts, &mut steps);
         assert!(texts(&mut steps) == ["call 1"] && calls.concerns(CallId(1)));
         calls.finished(CallId(1), Ok(Outcome::Parts(vec![Bytes::new()])), &mut steps);

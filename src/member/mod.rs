@@ -324,8 +324,9 @@ impl Member {
     }
 
     /// The members that were up and have ended or are lost, as far as this process knows. Calls
-    /// that need them fail with [`CommError::PeerLost`](crate::CommError::PeerLost); others are not
-    /// affected.
+    /// that need them fail with [`CommError::PeerLost`](crate::CommError::PeerLost), or collective ones
+    /// [go on](crate::OnLoss::Continue) without them and [say so](crate::Pending::missing); others are
+    /// not affected.
     #[must_use]
     pub fn lost(&self) -> Ranks {
         self.runtime.with(|state| state.lost.clone())

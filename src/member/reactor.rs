@@ -260,6 +260,11 @@ impl EngineSink for MemberSink {
         }
     }
 
+    fn missing(&mut self, _: NodeId, call: CallId, ranks: Ranks) {
+        self.front_calls.missing(call, &ranks);
+        self.shared.missing(call, ranks);
+    }
+
     fn absent(&mut self, _: NodeId, ranks: &Ranks) {
         self.absent.clone_from(ranks);
     }

@@ -168,7 +168,7 @@ impl MemberRuntime {
     }
 
     /// Starts a call.
-    pub(super) fn call<T>(&self, what: &'static str, call: Call, read: Reading<T>) -> Pending<T> {
+    pub(super) fn call<T: 'static>(&self, what: &'static str, call: Call, read: Reading<T>) -> Pending<T> {
         if fds_were_closed(&self.fd_sentinel) {
             return Pending::over(what, Err(CommError::Ended));
         }
@@ -177,7 +177,7 @@ impl MemberRuntime {
     }
 
     /// Starts a call by this command.
-    pub(super) fn call_by<T>(
+    pub(super) fn call_by<T: 'static>(
         &self,
         what: &'static str,
         command: impl FnOnce(CallId) -> MemberCommand,

@@ -43,6 +43,20 @@
 //! [`strict_calls`](field@crate::LaunchOptions::strict_calls) every operation waits until all members
 //! have called it, and fails itself.
 //!
+//! With [`OnLoss::Continue`](crate::OnLoss::Continue) collective operations go on without members that
+//! are lost: [`Pending::missing`] names those without which an operation has completed, the same for
+//! all that complete it. Where a missing member's data would be, they are empty. An operation whose root
+//! is lost fails with [`CommError::PeerLost`].
+//!
+//! ```no_run
+//! # use libi::{Member, Op}; use std::time::Duration;
+//! # fn f(member: &Member) -> Result<(), libi::CommError> {
+//! let sum = member.allreduce(&[1_u64], Op::Sum).wait_with_missing(Duration::from_secs(10))?;
+//! let (counted, missing) = sum;
+//! assert_eq!(counted[0] + missing.len() as u64, u64::from(member.size()));
+//! # Ok(()) }
+//! ```
+//!
 //! # Progress
 //! With [`Progress::Thread`](crate::Progress::Thread) operations make progress whether or not the
 //! program waits. While a thread of the program waits, it drives the runtime itself, so that no
@@ -60,7 +74,9 @@ use std::time::Duration;
 
 use libi_comm::{CallId, CommError, Outcome};
 
-use crate::executor::{CallResult, CallWaiter};
+use libi_core::ranks::Ranks;
+
+use crate::executor::{CallResult, CallWaiter, Completed};
 pub use libi_comm::message::{CallSignature, Kind, Length};
 pub use libi_comm::{Address, KeyScope, RingPosition};
 pub use number::Number;
@@ -69,6 +85,9 @@ pub(crate) use number::{bytes_of, numbers_in};
 /// Converts the outcome of a call to its result.
 pub(crate) type Reading<T> = Box<dyn FnOnce(Outcome) -> Result<T, CommError> + Send>;
 
+/// The same, with the lost members that are missing in the result.
+pub(crate) type ReadingWithMissing<T> = Box<dyn FnOnce(Completed) -> Result<(T, Ranks), CommError> + Send>;
+
 /// A started operation: wait for it, poll it, or cancel it.
 ///
 /// Any thread may wait for it.
@@ -76,10 +95,12 @@ pub(crate) type Reading<T> = Box<dyn FnOnce(Outcome) -> Result<T, CommError> + S
 pub struct Pending<T> {
     what: &'static str,
     state: PendingState<T>,
+    /// The lost members that are missing in the result that was taken.
+    missing: Ranks,
 }
 
 enum PendingState<T> {
-    Called(Arc<dyn CallWaiter>, CallId, Reading<T>),
+    Called(Arc<dyn CallWaiter>, CallId, ReadingWithMissing<T>),
     Done(Result<T, CommError>),
     Taken,
 }
@@ -90,13 +111,27 @@ impl<T> Pending<T> {
         id: CallId,
         what: &'static str,
         read: Reading<T>,
+    ) -> Self
+    where
+        T: 'static,
+    {
+        let read = |Completed { outcome, missing }| Ok((read(outcome)?, missing));
+        Self::called_with_missing(waiter, id, what, Box::new(read))
+    }
+
+    /// An operation that says itself which members are missing.
+    pub(crate) fn called_with_missing(
+        waiter: Arc<dyn CallWaiter>,
+        id: CallId,
+        what: &'static str,
+        read: ReadingWithMissing<T>,
     ) -> Self {
-        Self { what, state: PendingState::Called(waiter, id, read) }
+        Self { what, state: PendingState::Called(waiter, id, read), missing: Ranks::new() }
     }
 
     /// An operation that is complete from the beginning.
     pub(crate) fn over(what: &'static str, result: Result<T, CommError>) -> Self {
-        Self { what, state: PendingState::Done(result) }
+        Self { what, state: PendingState::Done(result), missing: Ranks::new() }
     }
 
     /// Waits until the operation completes, for at most `timeout`, and cancels it if it does not.
@@ -105,6 +140,19 @@ impl<T> Pending<T> {
     /// The error of the operation; or [`CommError::TimedOut`], in which case a collective operation
     /// is over for all members.
     pub fn wait(mut self, timeout: Duration) -> Result<T, CommError> {
+        self.wait_or_cancel(timeout)
+    }
+
+    /// As [`wait`](Self::wait), with the lost members that are [missing](Self::missing).
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    pub fn wait_with_missing(mut self, timeout: Duration) -> Result<(T, Ranks), CommError> {
+        let result = self.wait_or_cancel(timeout)?;
+        Ok((result, std::mem::take(&mut self.missing)))
+    }
+
+    fn wait_or_cancel(&mut self, timeout: Duration) -> Result<T, CommError> {
         if let Some(result) = self.wait_for(timeout) {
             return result;
         }
@@ -114,7 +162,7 @@ impl<T> Pending<T> {
             return Err(given_up);
         };
         match waiter.cancel_and_take(id) {
-            Some(Ok(outcome)) => read(outcome),
+            Some(Ok(completed)) => self.note_missing(read(completed)),
             _ => Err(given_up),
         }
     }
@@ -130,6 +178,15 @@ impl<T> Pending<T> {
     /// [`Progress::Manual`](crate::Progress::Manual), it does the pending work, as `dispatch` does.
     pub fn poll(&mut self) -> Option<Result<T, CommError>> {
         self.take(|waiter, id| waiter.poll(id))
+    }
+
+    /// The lost members without which a collective operation has completed, once its result was taken
+    /// by [`wait_for`](Self::wait_for) or [`poll`](Self::poll). All members that complete the operation
+    /// get the same. There are none unless collective operations are to
+    /// [go on](crate::OnLoss::Continue).
+    #[must_use]
+    pub const fn missing(&self) -> &Ranks {
+        &self.missing
     }
 
     /// Cancels the operation. A collective operation is then over for all members that had not
@@ -150,10 +207,20 @@ impl<T> Pending<T> {
             PendingState::Done(_) | PendingState::Taken => None,
         };
         match (std::mem::replace(&mut self.state, PendingState::Taken), answer) {
-            (PendingState::Called(_, _, read), Some(answer)) => Some(answer.and_then(read)),
+            (PendingState::Called(_, _, read), Some(answer)) => {
+                Some(self.note_missing(answer.and_then(read)))
+            }
             (PendingState::Done(result), _) => Some(result),
             _ => None,
         }
+    }
+}
+
+impl<T> Pending<T> {
+    fn note_missing(&mut self, read: Result<(T, Ranks), CommError>) -> Result<T, CommError> {
+        let (result, missing) = read?;
+        self.missing = missing;
+        Ok(result)
     }
 }
 
@@ -185,9 +252,12 @@ pub(crate) const BROADCAST_TAG: u32 = 1;
 /// The tag of gathers to the front end, on their way from the master.
 pub(crate) const GATHER_TAG: u32 = 2;
 
-/// Encodes the parts of all ranks: each with its length before it, as 8 bytes in little-endian order.
-pub(crate) fn encode_parts(parts: &[libi_comm::Bytes]) -> libi_comm::Bytes {
-    let mut all = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
+/// Encodes the parts of all ranks: each with its length before it, as 8 bytes in little-endian order. The
+/// lost members that are missing come first.
+pub(crate) fn encode_parts(parts: &[libi_comm::Bytes], missing: &Ranks) -> libi_comm::Bytes {
+    // Serializing ranks into a vector cannot fail.
+    let mut all = postcard::to_allocvec(missing).unwrap_or_default();
+    all.reserve(parts.iter().map(|part| part.len() + 8).sum());
     for part in parts {
         all.extend_from_slice(&(part.len() as u64).to_le_bytes());
         all.extend_from_slice(part);
@@ -195,9 +265,11 @@ pub(crate) fn encode_parts(parts: &[libi_comm::Bytes]) -> libi_comm::Bytes {
     all.into()
 }
 
-/// Decodes the parts of all ranks.
-pub(crate) fn decode_parts(mut all: libi_comm::Bytes) -> Result<Vec<libi_comm::Bytes>, CommError> {
+/// Decodes the parts of all ranks, and the members that are missing.
+pub(crate) fn decode_parts(mut all: libi_comm::Bytes) -> Result<(Vec<libi_comm::Bytes>, Ranks), CommError> {
     const INVALID: CommError = CommError::Protocol("an invalid message of a gather");
+    let (missing, rest) = postcard::take_from_bytes::<Ranks>(&all).map_err(|_| INVALID)?;
+    all = all.slice_ref(rest);
     let mut parts = Vec::new();
     while !all.is_empty() {
         let length = *all.first_chunk::<8>().ok_or(INVALID)?;
@@ -208,7 +280,7 @@ pub(crate) fn decode_parts(mut all: libi_comm::Bytes) -> Result<Vec<libi_comm::B
         }
         parts.push(all.split_to(length));
     }
-    Ok(parts)
+    Ok((parts, missing))
 }
 
 /// The outcome does not belong to the call.
@@ -242,15 +314,19 @@ pub(crate) fn found(outcome: Outcome) -> Result<Option<libi_comm::Bytes>, CommEr
 
 #[cfg(test)]
 mod tests {
+    use libi_core::ids::Rank;
+
     use super::*;
 
     #[test]
     fn parts_of_a_gather_arrive_as_they_were_and_invalid_messages_are_refused() {
         let parts: Vec<libi_comm::Bytes> = ["one", "", "three"].map(libi_comm::Bytes::from).into();
-        let all = encode_parts(&parts);
-        assert_eq!(decode_parts(all.clone()), Ok(parts));
-        assert_eq!(decode_parts(libi_comm::Bytes::new()), Ok(Vec::new()));
-        assert!(decode_parts(all.slice(..all.len() - 1)).is_err() && decode_parts(all.slice(..5)).is_err());
+        let missing: Ranks = [Rank(1)].into_iter().collect();
+        let all = encode_parts(&parts, &missing);
+        assert_eq!(decode_parts(all.clone()), Ok((parts, missing)));
+        assert_eq!(decode_parts(encode_parts(&[], &Ranks::new())), Ok((Vec::new(), Ranks::new())));
+        assert!(decode_parts(libi_comm::Bytes::new()).is_err());
+        assert!(decode_parts(all.slice(..all.len() - 1)).is_err() && decode_parts(all.slice(..9)).is_err());
         assert!(decode_parts(vec![0xff; 9].into()).is_err());
     }
 

@@ -1,7 +1,7 @@
 //! How members end: by themselves, by signals, by the end of the session; and what a front end
 //! leaves behind.
 
-use libi::{Engine, Error, Exit, FrontEnd, LaunchOptions, Rank, Session, Stage};
+use libi::{Engine, Error, Exit, FrontEnd, LaunchOptions, OnLoss, Rank, Session, Stage};
 
 use libi_testkit::local::*;
 
@@ -278,4 +278,28 @@ fn processes_in_groups_of_their_own_outlive_the_session() {
     eventually("only those are left", || lab.living().len() == 4);
     drop((session, front));
     assert_eq!(lab.living().len(), 4, "libi does not know them");
+}
+
+#[test]
+fn the_first_failure_ends_the_session_where_that_was_asked_for() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let options = LaunchOptions::local().on_loss(OnLoss::End);
+    let gate = format!("await:{}", lab.path("go"));
+    for (fails, how) in [("only:4:exit:3", Exit::Code(3)), ("only:4:signal:9", Exit::Signal(9))] {
+        // One that ends well ends alone.
+        let words = ["join", "finish:30000", "only:2:exit:0", &gate, fails, "wait"];
+        let session = launch_with(&front, &[lab.members("a[1-3]:2", &words)], &options);
+        let mut heard = Heard::default();
+        heard.until(&front, "one has ended", |heard| heard.exits.len() == 1);
+        assert_eq!((heard.exits[&2], session.stage()), (Exit::Code(0), Stage::Up));
+        lab.touch("go");
+        heard.until(&front, "all have ended", |heard| heard.done);
+        assert_eq!(heard.exits.remove(&4), Some(how), "{}", heard.described());
+        heard.exits.remove(&2);
+        let others: Vec<_> = heard.exits.values().collect();
+        assert_eq!(others, [&Exit::Signal(libc::SIGTERM); 4], "{}", heard.described());
+        drop(session);
+        lab.is_empty_within(SOON);
+        std::fs::remove_file(lab.path("go")).unwrap();
+    }
 }

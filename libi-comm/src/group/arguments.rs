@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 }
 
 /// What a member contributes to a call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Contribution {
     Nothing,
     /// Data for the root or for all members.
@@ -32,6 +32,17 @@ pub(crate) enum Contribution {
     Value(Bytes, Reducer),
     /// Its part of the message to the parent.
     Message(Bytes),
+}
+
+impl Contribution {
+    /// The number of bytes that it holds.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::One(bytes) | Self::Value(bytes, _) | Self::Message(bytes) => bytes.len() as u64,
+            Self::Parts(parts) => parts.iter().map(|part| part.len() as u64).sum(),
+        }
+    }
 }
 
 /// What a caller states about the lengths of data.
@@ -49,6 +60,7 @@ pub(crate) enum Stated {
 pub(crate) fn prepare(
     call: Call,
     me: Rank,
+    continues: bool,
     view: &GroupView,
 ) -> Result<(CallSignature, Contribution), CommError> {
     let Arguments { kind, root, contribution, stated } = arguments(call).ok_or(CommError::NotAMember)?;
@@ -56,7 +68,7 @@ pub(crate) fn prepare(
         let operation = CallSignature { kind, root: Some(root), length: Length::Unknown }.operation();
         match view.route(Address::Rank(root)) {
             // Its part may have arrived before it was lost. If not, the call is aborted.
-            Err(CommError::PeerLost { .. }) if operation.senders == Senders::Root => {}
+            Err(CommError::PeerLost { .. }) if operation.senders == Senders::Root || continues => {}
             route => drop(route?),
         }
     }

@@ -57,6 +57,16 @@ impl BrokenCalls {
         is_new
     }
 
+    /// Whether a call is aborted.
+    pub(crate) fn contains(&self, nth: u64) -> bool {
+        self.aborted.contains(&nth)
+    }
+
+    /// The aborted calls from this number on.
+    pub(crate) fn from(&self, first: u64) -> impl Iterator<Item = u64> {
+        self.aborted.range(first..).copied()
+    }
+
     /// The member will fail in a call that it has not made yet.
     pub(crate) fn add_future(&mut self, nth: u64, broken: Break) {
         self.future.insert(nth, broken);

@@ -11,6 +11,7 @@
 //! value of a member that is combined with others counts as sent from the beginning if it is
 //! small. A call that is aborted is removed in any state.
 
+mod outcome;
 mod regions;
 
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ use super::messages::Arrived;
 use super::operation::{Operation, Receivers, Senders, Transport};
 use super::received::{ReceivedItems, RegionAssembly};
 use super::traffic::{self, LinkSides};
-use crate::contract::Outcome;
+use crate::contract::{Completion, Outcome};
 use crate::error::CommError;
 use crate::memory::SealedRegion;
 use crate::message::CallSignature;
@@ -68,8 +69,14 @@ pub(crate) struct CallState {
     pub(crate) by: (Rank, CallSignature),
     pub(crate) operation: Operation,
     own: OwnPart,
+    /// A member that has the result of this call, which it sends to all others.
+    replayed_by: Option<Rank>,
     /// Whether the call waits until all members have made it.
     agrees: bool,
+    /// Whether a member has not called as long as its data have not arrived.
+    waits_for_data: bool,
+    /// The members and branches with which the call was decided, if some of them are lost since.
+    pub(crate) decided_in: Option<Box<GroupView>>,
     stage: Stage,
     /// Whether the sign of a branch has arrived, and how many have not. A sign of a later call does
     /// not stand for it: the branch may have completed this call without one, which then does not
@@ -101,14 +108,18 @@ pub(crate) struct CallState {
 
 impl CallState {
     pub(crate) fn new(
+        nth: u64,
         by: (Rank, CallSignature),
-        is_strict: bool,
+        completion: &Completion,
+        replayed_by: Option<Rank>,
         eager: &EagerLimits,
         view: &GroupView,
     ) -> Self {
         let called = &by.1;
-        let operation = called.operation();
-        let agrees = is_strict || operation.synchronizes_by_signs();
+        let operation = replayed_by.map_or_else(|| called.operation(), |_| called.operation().replay());
+        let waits_for_data = completion.continues && operation.gives_each_its_own();
+        let is_strict = completion.strict && replayed_by.is_none();
+        let agrees = is_strict || waits_for_data || operation.synchronizes_by_signs();
         let combining = match operation.transport {
             Transport::Combined(_, begin) => Some(begin(called, view)),
             _ => None,
@@ -118,16 +129,21 @@ impl CallState {
         let members = view.members();
         let awaited = match (&combining, me) {
             (Some(combining), _) => combining.awaited(),
-            (None, Some(me)) if is_items => traffic::own_items(&operation, called.root == Some(me), members),
+            (None, Some(me)) if is_items => {
+                traffic::own_items(&operation, replayed_by.or(called.root) == Some(me), members)
+            }
             _ => 0,
         };
-        let branches = view.topology.branches.iter().filter(|_| agrees);
+        let branches = view.branches_with_members().filter(|_| agrees);
         let signs: LinkMap<_> = branches.map(|branch| (branch.link, false)).collect();
         let mut state = Self {
             by,
             operation,
             own: if me.is_some() { OwnPart::Awaited } else { OwnPart::None },
+            replayed_by,
             agrees,
+            waits_for_data,
+            decided_in: None,
             stage: if agrees { Stage::Open } else { Stage::Done },
             unsigned: signs.len(),
             signs,
@@ -139,7 +155,7 @@ impl CallState {
             region: None,
             sealed: None,
             region_receivers: LinkMap::default(),
-            arrived: Arrived::default(),
+            arrived: Arrived::of(nth),
             next_messages: BTreeMap::new(),
             outcome: None,
             to_notify: LinkMap::default(),
@@ -152,14 +168,15 @@ impl CallState {
 
     /// Opens the links for the data of the call.
     fn open_links(&mut self, eager: &EagerLimits, view: &GroupView) {
-        let Self { by, operation, flow, combining, .. } = self;
+        let root = self.root().and_then(|root| view.link_towards(root));
+        let Self { operation, flow, combining, .. } = self;
         let members = view.members();
-        let root = by.1.root.and_then(|root| view.link_towards(root));
         let far = |branch: &Branch| branch.ranks.len() as u64;
-        let branches = view.topology.branches.iter();
-        let below = view.here() + branches.clone().map(far).sum::<u64>();
-        let parent = view.collective_parent().map(|parent| (parent, members.saturating_sub(below), true));
-        let links = branches.map(|branch| (branch.link, far(branch), false)).chain(parent);
+        let below = view.members_from_here();
+        let parent = view.collective_parent().filter(|_| below > 0);
+        let parent = parent.map(|parent| (parent, members.saturating_sub(below), true));
+        let links =
+            view.branches_with_members().map(|branch| (branch.link, far(branch), false)).chain(parent);
         flow.open(links.map(|(link, far, up)| {
             let root_is_far = root == Some(link);
             let sides = LinkSides { near: members.saturating_sub(far), far, root_is_far, up };
@@ -169,6 +186,11 @@ impl CallState {
             };
             (link, amounts, eager.there(operation, link))
         }));
+    }
+
+    /// The root of what passes over the links.
+    fn root(&self) -> Option<Rank> {
+        self.replayed_by.or(self.by.1.root)
     }
 
     /// This member calls, with this contribution.
@@ -190,7 +212,7 @@ impl CallState {
                 self.give(me, to, bytes, view)?;
             }
             Contribution::Parts(parts) => {
-                let present = (0..).zip(parts).filter(|(to, _)| !view.topology.absent.contains(Rank(*to)));
+                let present = (0..).zip(parts).filter(|(to, _)| !view.missing.contains(Rank(*to)));
                 for (to, bytes) in present {
                     self.give(me, to, bytes, view)?;
                 }
@@ -271,11 +293,18 @@ impl CallState {
 
     /// Leaves the first state if all members here and below have called. True if it did.
     pub(crate) fn enter(&mut self) -> bool {
-        let enters = self.stage == Stage::Open && self.unsigned == 0 && self.own != OwnPart::Awaited;
+        let has_data = !self.waits_for_data || self.received.is_complete();
+        let enters =
+            self.stage == Stage::Open && self.unsigned == 0 && self.own != OwnPart::Awaited && has_data;
         if enters {
             self.stage = Stage::Entered;
         }
         enters
+    }
+
+    /// The result of this member was reported before the call began anew.
+    pub(crate) fn was_reported(&mut self) {
+        self.own = OwnPart::Reported;
     }
 
     /// Prepares the message that goes up with the sign that all members here and below have called.
@@ -318,54 +347,8 @@ impl CallState {
         self.own == OwnPart::Called && !self.agrees && !self.probed
     }
 
-    /// Whether data of this member are held here, more than a small amount.
-    fn holds_own(&self, may_send: impl Fn(LinkId) -> bool) -> bool {
-        let most = |link| if !self.agrees && may_send(link) { EAGER } else { 0 };
-        let holds_value = !self.agrees && self.holds_value && !self.flow.is_over();
-        holds_value || self.sealed.is_some() || self.flow.own_costs().any(|(link, cost)| cost > most(link))
-    }
-
     /// Whether nothing waits here that could be sent or that members wait for.
     pub(crate) fn is_idle(&self) -> bool {
         !self.is_done() || self.own == OwnPart::Awaited || self.sealed.is_none() && self.flow.is_flushed()
-    }
-
-    /// The outcome for this member, once all data have arrived and its own are not held here.
-    pub(crate) fn result(&mut self, may_send: impl Fn(LinkId) -> bool, view: &GroupView) -> Option<Outcome> {
-        let ready = self.is_done() && self.own == OwnPart::Called;
-        if !ready || !self.received.is_complete() || self.holds_own(may_send) {
-            return None;
-        }
-        self.own = OwnPart::Reported;
-        Some(self.outcome.take().unwrap_or_else(|| self.outcome_of_data(view.topology.size)))
-    }
-
-    fn outcome_of_data(&mut self, size: u32) -> Outcome {
-        let data = self.received.take_all();
-        match (&self.combining, self.operation.senders) {
-            (_, Senders::None) => Outcome::Done,
-            (Some(_), _) if data.is_empty() => Outcome::Done,
-            (Some(combining), _) => Outcome::Data(combining.result(data)),
-            (None, Senders::Root) => Outcome::Data(data.into_iter().next().unwrap_or_default().1),
-            (None, Senders::All) if data.is_empty() => Outcome::Parts(Vec::new()),
-            (None, Senders::All) => {
-                let mut parts = vec![Bytes::new(); size as usize];
-                for (from, bytes) in data {
-                    if let Some(part) = parts.get_mut(from as usize) {
-                        *part = bytes;
-                    }
-                }
-                Outcome::Parts(parts)
-            }
-        }
-    }
-
-    /// Whether this process has nothing left to do for the call.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_done()
-            && self.region_receivers.is_empty()
-            && self.to_notify.is_empty()
-            && self.flow.is_over()
-            && matches!(self.own, OwnPart::Reported | OwnPart::None)
     }
 }

@@ -3,6 +3,8 @@
 
 mod aborts;
 mod credit;
+mod results;
+mod resume;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -20,9 +22,9 @@ use super::context::CallContext;
 use super::eager::EagerLimits;
 use super::flow_control::UNWANTED;
 use super::link_map::LinkMap;
-use super::messages::apply_late;
 use super::probe::Waits;
 use super::progress::Progress;
+use super::survival::Survival;
 use crate::contract::{Call, CallId, Completion, Effect, Outcome};
 use crate::error::{AbortCause, CommError};
 use crate::message::{CallSignature, CollectiveHeader, HeaderFlags, Length, Message};
@@ -47,6 +49,10 @@ pub(crate) struct Collective {
     /// Calls that this member waits for, and when they are probed.
     pub(super) waits: Waits,
     broken: BrokenCalls,
+    /// What follows from losses without which calls go on.
+    survival: Survival,
+    /// The lost members that are missing in results that are not reported yet.
+    missing_in: BTreeMap<u64, Ranks>,
     /// What has arrived from above of the messages of calls that were aborted here, if a decision of
     /// the top takes effect all the same.
     late_messages: BTreeMap<u64, Vec<u8>>,
@@ -71,6 +77,7 @@ impl Collective {
         let branches = &view.topology.branches;
         self.entered = branches.iter().map(|branch| (branch.link, 0)).collect();
         self.progress = Progress::new(self.completion, view.links_between_members());
+        self.survival = Survival::new(&self.completion, view);
     }
 
     /// Nothing waits here to be sent or forwarded.
@@ -98,7 +105,7 @@ impl Collective {
             Some(Due::Unreported(broken)) => return self.abort(nth, broken, None, ctx),
             None => {}
         }
-        let (called, contribution) = match prepare(call, me, ctx.view) {
+        let (called, contribution) = match prepare(call, me, self.completion.continues, ctx.view) {
             Ok(entered) => entered,
             Err(why) => {
                 // The other members would wait for this one.
@@ -109,9 +116,30 @@ impl Collective {
                 return self.fail(nth, why, cause, ctx);
             }
         };
-        if let Some(cause) = self.register(nth, (me, called), ctx.view) {
+        self.survival.keep(nth, called, &contribution);
+        if !self.survival.is_halted() {
+            self.enter(nth, (me, called), contribution, ctx);
+        }
+    }
+
+    /// This member takes part in a call, which may have begun before.
+    fn enter(
+        &mut self,
+        nth: u64,
+        by: (Rank, CallSignature),
+        contribution: Contribution,
+        ctx: &mut CallContext<'_>,
+    ) {
+        let me = by.0;
+        let contribution = match self.settled(nth, by, contribution, ctx.view) {
+            Ok(contribution) => contribution,
+            Err(Some(cause)) => return self.begin_abort(nth, cause, ctx),
+            Err(None) => return,
+        };
+        if let Some(cause) = self.register(nth, by, ctx.view) {
             return self.begin_abort(nth, cause, ctx);
         }
+        let was_completed = self.has_completed(nth);
         let Some(state) = self.open.get_mut(&nth) else { return };
         let given = match &contribution {
             Contribution::One(bytes) => Some(Piece::whole(me.0, ALL, bytes.clone())),
@@ -125,6 +153,9 @@ impl Collective {
             contributed.and_then(|()| given.map_or(Ok(()), |piece| state.fill_region(&piece, ctx.view)))
         {
             return self.fail_here(nth, why, ctx);
+        }
+        if was_completed {
+            state.was_reported();
         }
         self.advance(nth, ctx);
         self.await_result(nth, ctx);
@@ -149,6 +180,9 @@ impl Collective {
         payload: Bytes,
         ctx: &mut CallContext<'_>,
     ) {
+        if self.survival.is_halted() {
+            return;
+        }
         let CollectiveHeader { nth, by, flags } = *header;
         let whole = !flags.more;
         let is_open = self.is_open(nth);
@@ -182,28 +216,6 @@ impl Collective {
             self.probe(nth, Some(link), ctx);
         }
         self.advance(nth, ctx);
-    }
-
-    /// Applies a decision of the top in a call that was aborted here. It must take effect here and
-    /// below, or members that have passed the call would rely on what others do not have.
-    fn on_late_message(
-        &mut self,
-        link: LinkId,
-        header: &CollectiveHeader,
-        payload: &[u8],
-        ctx: &mut CallContext<'_>,
-    ) {
-        let CollectiveHeader { nth, by, flags } = *header;
-        let Some(messages) = by.1.operation().late_messages() else { return };
-        if !flags.done || Some(link) != ctx.view.collective_parent() {
-            return;
-        }
-        self.late_messages.entry(nth).or_default().extend_from_slice(payload);
-        if flags.more {
-            return;
-        }
-        let message = Bytes::from(self.late_messages.remove(&nth).unwrap_or_default());
-        apply_late(messages, header, message, ctx);
     }
 
     fn take_payload(
@@ -244,7 +256,7 @@ impl Collective {
         ctx: &mut CallContext<'_>,
     ) {
         let CollectiveHeader { nth, by, .. } = *header;
-        if !self.is_open(nth) {
+        if self.survival.is_halted() || !self.is_open(nth) {
             return;
         }
         if let Some(cause) = self.register(nth, by, ctx.view) {
@@ -279,11 +291,11 @@ impl Collective {
     /// Records a member's call. Returns a cause to abort if it does not match the calls of others.
     fn register(&mut self, nth: u64, by: (Rank, CallSignature), view: &GroupView) -> Option<AbortCause> {
         self.known_before = self.known_before.max(nth.saturating_add(1));
-        let is_strict = self.completion.strict;
+        let replayed_by = self.replayed_by(nth);
         let (lost, eager) = (&self.lost_branches, &self.eager);
         let mut lacking = None;
         let state = self.open.entry(nth).or_insert_with(|| {
-            let mut state = Box::new(CallState::new(by, is_strict, eager, view));
+            let mut state = Box::new(CallState::new(nth, by, &self.completion, replayed_by, eager, view));
             lacking = lost.iter().find(|branch| branch.fails(&mut state));
             state
         });
@@ -313,6 +325,9 @@ impl Collective {
     }
 
     fn advance_one(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
+        if self.survival.is_halted() {
+            return;
+        }
         let Some(state) = self.open.get_mut(&nth) else { return };
         if state.enter() {
             match ctx.view.collective_parent() {
@@ -346,12 +361,20 @@ impl Collective {
 
     /// A call is over in this process, with this signature, or aborted.
     fn over(&mut self, nth: u64, by: Option<(Rank, CallSignature)>, arrived: u64, ctx: &mut CallContext<'_>) {
+        if ctx.view.members_from_here() == 0 {
+            // Calls other than fences do not pass here any more.
+            return self.progress.restart(nth + 1, std::iter::empty());
+        }
         let freed = self.progress.over(nth, by, arrived);
         if self.freed.is_empty() {
             self.freed = freed;
         } else {
             self.freed.end = freed.end;
         }
+        self.report_over(ctx);
+    }
+
+    fn report_over(&mut self, ctx: &mut CallContext<'_>) {
         if let Some(before) = self.progress.report() {
             ctx.send_to_all(&Message::Over { before }.frame(None), None);
         }
@@ -359,27 +382,18 @@ impl Collective {
 
     fn all_called(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
         let Some(state) = self.open.get_mut(&nth).filter(|state| !state.is_done()) else { return };
-        self.entered.links().for_each(|link| state.to_notify.insert(link, ()));
-        if let Err(why) = state.all_called(ctx) {
-            self.fail_here(nth, why, ctx);
+        // Agents without members only hear of keys.
+        let all_hear = state.operation.late_messages().is_some();
+        let links = self.entered.links().filter(|link| all_hear || ctx.view.has_members(*link));
+        links.for_each(|link| state.to_notify.insert(link, ()));
+        let decided_in = state.decided_in.take();
+        let CallContext { now, view, kvs, memory, out } = ctx;
+        let view = decided_in.as_deref().unwrap_or(*view);
+        if let Err(why) = state.all_called(&mut CallContext { now: *now, view, kvs, memory, out }) {
+            return self.fail_here(nth, why, ctx);
         }
-    }
-
-    /// Records the result of this member's call, unless it has one.
-    fn finish(&mut self, nth: u64, result: CallResult, ctx: &mut CallContext<'_>) {
-        if let Ok(place) = self.results.binary_search_by_key(&nth, |entry| entry.0) {
-            self.results[place].2.get_or_insert(result);
-        }
-        self.report_results(ctx);
-    }
-
-    /// Reports all results that are due.
-    fn report_results(&mut self, ctx: &mut CallContext<'_>) {
-        while let Some((_, id, Some(_))) = self.results.front() {
-            let id = *id;
-            if let Some((_, _, Some(result))) = self.results.pop_front() {
-                ctx.out.push(Effect::Finish(id, result));
-            }
+        if state.operation.messages().is_some() {
+            self.survival.keep_messages(nth, state.by, &state.next_messages);
         }
     }
 }

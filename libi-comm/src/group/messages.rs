@@ -32,6 +32,8 @@ pub(crate) trait Messages: fmt::Debug + Sync {
 /// What a process has of the messages of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Arrived {
+    /// The number of the call.
+    pub(crate) nth: u64,
     /// What this member contributes.
     pub(crate) own: Bytes,
     /// The messages of branches, or what has arrived of them.
@@ -50,6 +52,10 @@ pub(crate) struct Downward {
 }
 
 impl Arrived {
+    pub(crate) fn of(nth: u64) -> Self {
+        Self { nth, ..Self::default() }
+    }
+
     /// Appends a part of a message.
     pub(crate) fn push(&mut self, link: LinkId, part: &[u8]) {
         let message = match link {
@@ -68,7 +74,7 @@ pub(super) fn apply_late(
     ctx: &mut CallContext<'_>,
 ) {
     // A message that is invalid here is invalid below.
-    let Ok(down) = messages.down(&mut Arrived::default(), Some(above), ctx) else { return };
+    let Ok(down) = messages.down(&mut Arrived::of(header.nth), Some(above), ctx) else { return };
     for (link, message) in down.messages {
         if !ctx.view.cut.contains(&link) {
             send_message(link, header, message, ctx.out);

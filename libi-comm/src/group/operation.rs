@@ -184,6 +184,17 @@ impl Operation {
         if let Transport::Combined(elements, _) = self.transport { elements } else { None }
     }
 
+    /// How the result of a call that gives all members the same is sent to them by one that has it.
+    pub(crate) const fn replay(&self) -> Self {
+        let (senders, receivers) = (Senders::Root, Receivers::All);
+        Self { name: self.name, senders, receivers, transport: Transport::Items }
+    }
+
+    /// Whether members get different data that pass over links as they are.
+    pub(crate) const fn gives_each_its_own(&self) -> bool {
+        matches!(self.receivers, Receivers::Each) && !matches!(self.transport, Transport::Messages(..))
+    }
+
     /// Whether a call cannot complete before all members have made it, and nothing but signs tells
     /// that they have.
     pub(crate) const fn synchronizes_by_signs(&self) -> bool {

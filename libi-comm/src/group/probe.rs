@@ -49,6 +49,10 @@ impl Collective {
     /// Time has passed.
     pub(crate) fn on_woken(&mut self, ctx: &mut CallContext<'_>) {
         self.waits.armed.take_if(|at| *at <= ctx.now);
+        if self.is_halted() {
+            // They are remembered again when they go on.
+            self.waits.calls.clear();
+        }
         while let Some(&(at, nth)) = self.waits.calls.front() {
             let waits = self.open.get(&nth).is_some_and(|state| state.may_need_probe());
             if waits && at > ctx.now {

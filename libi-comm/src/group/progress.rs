@@ -63,6 +63,16 @@ impl Progress {
         Self { lead, lead_bytes, neighbors, ..Self::default() }
     }
 
+    /// All calls from this number on begin anew, here and at all neighbors.
+    pub(crate) fn restart(&mut self, first: u64, links: impl Iterator<Item = LinkId>) {
+        let neighbor = || Neighbor { over: first, ..Neighbor::default() };
+        self.neighbors = links.map(|link| (link, neighbor())).collect();
+        (self.before, self.reported) = (first, first);
+        self.others.clear();
+        self.owed.clear();
+        self.signatures.clear();
+    }
+
     /// Whether a call is over in this process.
     pub(crate) fn is_over(&self, nth: u64) -> bool {
         nth < self.before || self.others.contains(&nth)
@@ -195,7 +205,7 @@ mod tests {
     const BYTES: u64 = 1_000;
 
     fn progress() -> Progress {
-        let completion = Completion { strict: false, lead: 4, lead_bytes: BYTES };
+        let completion = Completion { strict: false, lead: 4, lead_bytes: BYTES, continues: false };
         Progress::new(completion, [LinkId(1), LinkId(2)].into_iter())
     }
 

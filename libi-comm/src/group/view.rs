@@ -15,12 +15,15 @@ use crate::routes::{Hop, Routes};
 pub(super) const LOST_LINK: LinkId = LinkId(u32::MAX);
 
 /// What a group knows of the session: this process, the tree, and the lost members.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct GroupView {
     pub(crate) topology: Topology,
     pub(crate) routes: Routes,
     /// Members that were up and are lost.
     pub(crate) lost: Ranks,
+    /// Members that take no part in collective calls: absent ones, and lost ones without which calls go
+    /// on.
+    pub(crate) missing: Ranks,
     /// Links that are closed.
     pub(crate) cut: BTreeSet<LinkId>,
 }
@@ -32,7 +35,38 @@ impl GroupView {
             topology.branches.push(Branch { link: LOST_LINK, ranks, local: false });
         }
         let routes = Routes::new(&topology);
-        Self { topology, routes, ..Self::default() }
+        let missing = topology.absent.clone();
+        Self { topology, routes, missing, ..Self::default() }
+    }
+
+    /// Collective calls go on without these lost members.
+    pub(super) fn leave_out(&mut self, lost: &Ranks) {
+        self.missing.add_all(lost);
+        let branches = &mut self.topology.branches;
+        branches.iter_mut().for_each(|branch| branch.ranks.remove_all(lost));
+        branches.retain(|branch| !self.cut.contains(&branch.link));
+    }
+
+    /// The branches that have members. An agent whose members are all lost has nothing to say in calls, but
+    /// stores keys.
+    pub(super) fn branches_with_members(&self) -> impl Iterator<Item = &Branch> {
+        self.topology.branches.iter().filter(|branch| !branch.ranks.is_empty())
+    }
+
+    /// Whether there are members behind a link to a branch.
+    pub(super) fn has_members(&self, link: LinkId) -> bool {
+        self.branches_with_members().any(|branch| branch.link == link)
+    }
+
+    /// The number of members here and below.
+    pub(super) fn members_from_here(&self) -> u64 {
+        self.here() + self.branches_with_members().map(|branch| branch.ranks.len() as u64).sum::<u64>()
+    }
+
+    /// The links to branches that are not lost.
+    pub(super) fn live_branches(&self) -> impl Iterator<Item = LinkId> {
+        let links = self.topology.branches.iter().map(|branch| branch.link);
+        links.filter(|link| !self.cut.contains(link))
     }
 
     /// The address of this process.
@@ -40,9 +74,9 @@ impl GroupView {
         self.topology.me.map_or(Address::FrontEnd, Address::Rank)
     }
 
-    /// The number of members when the session came up.
+    /// The number of members that take part in collective calls.
     pub(super) fn members(&self) -> u64 {
-        u64::from(self.topology.size).saturating_sub(self.topology.absent.len() as u64)
+        u64::from(self.topology.size).saturating_sub(self.missing.len() as u64)
     }
 
     /// 1 if this process is a member, else 0.

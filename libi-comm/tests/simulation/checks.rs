@@ -30,13 +30,16 @@ pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {
             let Some((at, ending)) = &record.ended else { continue };
             let step = world.step(who, record.step);
             let verdict = match ending {
-                Ending::Right if step.is_collective() => history.was_complete(world, who, record.step, *at),
+                Ending::Right if step.is_collective() => history.was_complete(world, who, record, *at),
                 Ending::Right | Ending::GivenUp => Ok(()),
                 Ending::Wrong(wrong) => Err(wrong.clone()),
                 Ending::Failed(error) => history.justifies(world, member, record, *at, error),
             };
             verdict.map_err(|wrong| format!("{who} at {at}, {step:?}: {wrong}: {record:?}"))?;
         }
+    }
+    if world.scenario.completion.continues {
+        crate::consensus::holds(world)?;
     }
     history.mismatches_were_told(world)?;
     history.leavers_have_done_their_part(world)?;
@@ -131,8 +134,15 @@ impl History {
     }
 
     /// Whether a step may have succeeded: the members that the result needs had made matching calls.
-    fn was_complete(&self, world: &Cluster, who: Address, step: u32, at: Instant) -> Result<(), String> {
-        if world.scenario.completion.strict {
+    fn was_complete(
+        &self,
+        world: &Cluster,
+        who: Address,
+        record: &Record,
+        at: Instant,
+    ) -> Result<(), String> {
+        let step = record.step;
+        if world.scenario.completion.strict && !world.scenario.completion.continues {
             if self.complete.get(&step).is_none_or(|complete| *complete > at) {
                 return Err("is over before all members have called".to_owned());
             }
@@ -141,7 +151,8 @@ impl History {
         }
         let Address::Rank(me) = who else { return Ok(()) };
         let Some((_, own)) = self.at(step, me) else { return Err("was not made".to_owned()) };
-        for other in needed(world, world.step(who, step), me) {
+        let needed = needed(world, world.step(who, step), me);
+        for other in needed.into_iter().filter(|rank| !record.missing.contains(rank)) {
             match self.at(step, other) {
                 Some((called, _)) if *called > at => {
                     return Err(format!("is over before {other} has called"));
@@ -261,7 +272,8 @@ impl History {
     fn leavers_have_done_their_part(&self, world: &Cluster) -> Result<(), String> {
         let lost = || world.members.iter().filter(|member| member.lost.is_some());
         // With local completion, a member that is killed may not have sent what it has handed over.
-        let are_killed = !world.scenario.completion.strict && !world.scenario.kills.is_empty();
+        let is_strict = world.scenario.completion.strict && !world.scenario.completion.continues;
+        let are_killed = !is_strict && !world.scenario.kills.is_empty();
         if are_killed || lost().any(|member| !member.process.links.is_empty()) {
             return Ok(());
         }

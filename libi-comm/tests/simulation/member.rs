@@ -29,6 +29,8 @@ pub(crate) struct Record {
     pub(crate) at: Instant,
     pub(crate) until: Instant,
     pub(crate) ended: Option<(Instant, Ending)>,
+    /// The lost members that are missing in its result.
+    pub(crate) missing: Vec<Rank>,
 }
 
 /// A process and the progress of its program.

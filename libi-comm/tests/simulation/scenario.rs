@@ -115,6 +115,44 @@ impl Scenario {
         (session, scenario)
     }
 
+    /// A session that goes on without the members that are lost.
+    pub(crate) fn surviving(seed: u64) -> (Session, Self) {
+        let mut rng = Rng::new(seed).fork(7);
+        let mut session = session(seed, &mut rng);
+        let mut scenario = Self::healthy(seed);
+        scenario.completion.continues = true;
+        let who: Vec<Address> = session.present.iter().copied().map(Address::Rank).collect();
+        for _ in 0..rng.below(8) {
+            add_steps(&mut session, &mut rng);
+        }
+        // A key of a lost member would be waited for until the timeout.
+        for step in session.steps.iter_mut().filter(|step| matches!(step, Step::Get { wait: true, .. })) {
+            *step = Step::Barrier;
+        }
+        let duration = (scenario.latency * 6 + scenario.think / 2) * session.steps.len() as u32;
+        let up_to =
+            |rng: &mut Rng, most: Duration| Duration::from_nanos(rng.below(most.as_nanos() as u64 + 1));
+        // Some are lost while calls go on without others.
+        let (first, at_once) = (up_to(&mut rng, duration), rng.chance(0.5));
+        for nth in 0..rng.below(5) {
+            let victim = who[rng.below(who.len() as u64) as usize];
+            let after = match nth {
+                0 => first,
+                _ if at_once => first + up_to(&mut rng, scenario.latency * 10),
+                _ => up_to(&mut rng, duration),
+            };
+            let is_agent = session.shape.agents && rng.chance(0.3);
+            let victim = if is_agent { Victim::AgentOf(victim) } else { Victim::Process(victim) };
+            scenario.kills.push((after, victim));
+        }
+        for _ in 0..rng.below(3) {
+            let (slow, step) =
+                (who[rng.below(who.len() as u64) as usize], rng.below(session.steps.len() as u64));
+            scenario.slow.insert((slow, step as u32), duration / 4);
+        }
+        (session, scenario)
+    }
+
     /// A session in which members die during large transfers; others forward these, and must get
     /// rid of them.
     pub(crate) fn with_losses(seed: u64) -> (Session, Self) {
@@ -199,7 +237,7 @@ fn completion(seed: u64) -> Completion {
     let mut rng = Rng::new(seed).fork(11);
     let lead = [2, 3, 8, 128][rng.below(4) as usize];
     let (strict, lead_bytes) = (rng.chance(0.4), [1_000, 20_000, 4 << 20][rng.below(3) as usize]);
-    Completion { strict, lead, lead_bytes }
+    Completion { strict, lead, lead_bytes, continues: false }
 }
 
 /// Whether agents lead the hosts; of no influence on what else is drawn.

@@ -43,6 +43,8 @@ pub(crate) struct Cluster {
     pub(crate) session: Arc<Session>,
     pub(crate) scenario: Scenario,
     pub(crate) oracle: Oracle,
+    /// What is expected without the members that are missing in some calls.
+    without: BTreeMap<Vec<Rank>, Oracle>,
     pub(crate) members: Vec<Member>,
     pub(crate) traffic: Traffic,
     /// The first violation that was seen during the run.
@@ -57,6 +59,7 @@ impl Cluster {
         let ring = ring(&processes);
         Self {
             oracle: Oracle::new(session.clone(), Some(ring)),
+            without: BTreeMap::new(),
             members: processes.into_iter().map(Member::new).collect(),
             traffic: Traffic::default(),
             wrong: None,
@@ -166,7 +169,9 @@ impl Cluster {
             for (nth, call) in calls.into_iter().enumerate() {
                 let (at, until) = (agenda.now(), agenda.now() + timeout);
                 let call_id = call_id(step, nth);
-                self.member(id).calls.insert(call_id, Record { step, nth, at, until, ended: None });
+                self.member(id)
+                    .calls
+                    .insert(call_id, Record { step, nth, at, until, ended: None, missing: Vec::new() });
                 agenda.tell(at, id, Event::Call(call_id, call));
                 agenda.plan(until, Happening::Expires(id, call_id));
             }
@@ -211,13 +216,17 @@ impl Cluster {
         }
     }
 
-    fn checked(&self, id: Id, call: CallId, result: Result<Outcome, CommError>) -> Ending {
+    fn checked(&mut self, id: Id, call: CallId, result: Result<Outcome, CommError>) -> Ending {
         let member = &self.members[id.0 as usize];
         let Some(record) = member.calls.get(&call) else { return Ending::Right };
+        let oracle = match &record.missing[..] {
+            [] => &self.oracle,
+            missing => self.without.entry(missing.to_vec()).or_insert_with(|| self.oracle.without(missing)),
+        };
         let Some(who) = member.process.address else { return Ending::Right };
         match result {
             Err(error) => Ending::Failed(error),
-            Ok(outcome) => match self.oracle.check(who, record.step, record.nth, &outcome) {
+            Ok(outcome) => match oracle.check(who, record.step, record.nth, &outcome) {
                 Ok(()) => Ending::Right,
                 Err(_) if outcome == Outcome::Found(None) && self.may_be_missing(member, record) => {
                     Ending::Right
@@ -242,7 +251,9 @@ impl Cluster {
         let Some(id) = asked.get(record.nth) else { return false };
         let owner = Some(Address::Rank(Rank(id.from)));
         let owner = self.members.iter().find(|member| member.process.address == owner);
-        !owner.is_some_and(|owner| owner.did(*of, id.nth)) || !member.did(of + 1, 0)
+        // Calls go on without a member, and its keys are lost with it.
+        let is_gone = self.scenario.completion.continues && owner.is_some_and(|owner| owner.lost.is_some());
+        is_gone || !owner.is_some_and(|owner| owner.did(*of, id.nth)) || !member.did(of + 1, 0)
     }
 
     fn send(
@@ -320,6 +331,11 @@ impl World for Cluster {
                 self.finish(from, call, ending, agenda);
             }
             Effect::Confirmed(_) => {}
+            Effect::Missing(call, ranks) => {
+                if let Some(record) = self.member(from).calls.get_mut(&call) {
+                    record.missing = ranks.iter().collect();
+                }
+            }
             Effect::WakeAt(at) => agenda.plan(at, Happening::Wakes(from)),
             Effect::Lost(ranks) => {
                 let who = &self.members[from.0 as usize].process;

@@ -1,8 +1,11 @@
-//! When collective calls complete.
+//! When collective calls complete, and what follows when members are lost.
 
-use libi::LaunchOptions;
+use std::ffi::c_int;
+
+use libi::{LaunchOptions, OnLoss};
 
 use super::libi_options;
+use crate::args::from_c;
 use crate::object::change;
 use crate::result::libi_result;
 
@@ -19,6 +22,46 @@ pub unsafe extern "C" fn libi_options_set_strict_calls(
     unsafe {
         change(options, |options: &mut LaunchOptions| {
             options.strict_calls = strict;
+            Ok(())
+        })
+    }
+}
+
+/// What follows when a member ends or is lost while the session is up. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum libi_on_loss {
+    /// The default: collective calls that need the member fail with LIBI_ERR_PEER_LOST. All later
+    /// ones do.
+    LIBI_ON_LOSS_FAIL = 0,
+    /// Collective calls go on among the members that are left. libi_pending_missing() and
+    /// LIBI_RANKS_MISSING tell which members were missing in a call, the same at all members. A call
+    /// whose root is lost fails.
+    LIBI_ON_LOSS_CONTINUE = 1,
+    /// The session ends, if the member is lost, or has ended otherwise than with exit status 0.
+    /// Members receive SIGTERM, and are killed after two seconds.
+    LIBI_ON_LOSS_END = 2,
+}
+
+/// cbindgen:ignore
+pub type libi_on_loss_arg = c_int;
+
+/// Sets what follows when a member ends or is lost; LIBI_ON_LOSS_FAIL is the default.
+///
+/// Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such choice. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_on_loss(
+    options: *mut libi_options,
+    on_loss: libi_on_loss_arg,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            options.on_loss = from_c!(on_loss, "libi_on_loss", libi_on_loss {
+                LIBI_ON_LOSS_FAIL => OnLoss::Fail,
+                LIBI_ON_LOSS_CONTINUE => OnLoss::Continue,
+                LIBI_ON_LOSS_END => OnLoss::End,
+            })?;
             Ok(())
         })
     }

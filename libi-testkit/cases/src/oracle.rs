@@ -29,6 +29,16 @@ impl Oracle {
         Self { session, ring, folded: Mutex::default(), prefixes: Mutex::default() }
     }
 
+    /// What is expected of calls without these members.
+    #[must_use]
+    pub fn without(&self, missing: &[Rank]) -> Self {
+        let is_there = |rank: &Rank| !missing.contains(rank);
+        let mut session = Session::clone(&self.session);
+        session.present.retain(is_there);
+        let ring = self.ring.clone().map(|ring| ring.into_iter().filter(is_there).collect());
+        Self::new(Arc::new(session), ring)
+    }
+
     /// Compares the outcome of a call with the expected one. `call` is its number among the calls
     /// of a process at a step.
     pub fn check(&self, who: Address, step: u32, call: usize, outcome: &Outcome) -> Result<(), String> {

@@ -4,6 +4,7 @@ use libi_comm::{Call, CallId, Completion, Effect, Event};
 use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
 use libi_core::topology::Topology;
+use libi_launch::options::{LaunchOptions, OnLoss};
 
 use super::SessionIo;
 use crate::engine::Turn;
@@ -26,8 +27,9 @@ impl SessionIo {
                 }
             }
         }
-        let strict = self.node.options().strict_calls;
-        self.group.complete_by(Completion { strict, ..Completion::default() });
+        let LaunchOptions { strict_calls, on_loss, .. } = self.node.options();
+        let (strict, continues) = (*strict_calls, *on_loss == OnLoss::Continue);
+        self.group.complete_by(Completion { strict, continues, ..Completion::default() });
         self.tell_group(Event::Up(tree), turn);
     }
 
@@ -118,6 +120,7 @@ impl SessionIo {
                         self.unsent.insert(link);
                     }
                 }
+                Effect::Missing(call, ranks) => turn.sink.missing(turn.id, call, ranks),
                 Effect::Finish(call, result) => turn.sink.finished(turn.id, call, result),
                 Effect::Lost(ranks) => turn.sink.lost(turn.id, ranks),
                 Effect::Confirmed(number) => {

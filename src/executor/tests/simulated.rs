@@ -233,7 +233,7 @@ pub(super) fn call_at_random(executor: &Executor<SimulatedReactor>, rng: &mut Rn
             let id = executor.start(0, call(micros));
             let answered = executor.wait(id, Duration::from_micros(rng.bits() % 200));
             match answered.or_else(|| executor.cancel_and_take(id)) {
-                Some(Ok(outcome)) => assert_eq!(outcome, answer(id)),
+                Some(Ok(completed)) => assert_eq!(completed, answer(id).into()),
                 other => assert!(matches!(other, Some(Err(CommError::TimedOut { .. }))), "{other:?}"),
             }
         }
@@ -245,25 +245,25 @@ pub(super) fn call_at_random(executor: &Executor<SimulatedReactor>, rng: &mut Rn
             let seen = executor.shared.lock().state;
             let id = executor.start(0, call(micros));
             let changed = executor.wait_until(TIMEOUT, |state| (*state > seen).then_some(()));
-            assert_eq!((changed, executor.wait(id, TIMEOUT)), (Some(()), Some(Ok(answer(id)))));
+            assert_eq!((changed, executor.wait(id, TIMEOUT)), (Some(()), Some(Ok(answer(id).into()))));
         }
         5 => {
             let id = executor.start(0, call(micros));
             let by = Instant::now() + TIMEOUT;
-            while executor.poll(id).map(|found| assert_eq!(found, Ok(answer(id)))).is_none() {
+            while executor.poll(id).map(|found| assert_eq!(found, Ok(answer(id).into()))).is_none() {
                 assert!(Instant::now() < by, "the result does not arrive");
             }
         }
         6 => {
             let ids: Vec<_> = (0..4).map(|_| executor.start(0, call(micros))).collect();
             for id in ids.into_iter().rev() {
-                assert_eq!(executor.wait(id, TIMEOUT), Some(Ok(answer(id))));
+                assert_eq!(executor.wait(id, TIMEOUT), Some(Ok(answer(id).into())));
             }
         }
         7 => thread::sleep(IDLE_TIMEOUT * (rng.bits() % 3) as u32),
         _ => {
             let id = executor.start(0, call(micros));
-            assert_eq!(executor.wait(id, TIMEOUT), Some(Ok(answer(id))));
+            assert_eq!(executor.wait(id, TIMEOUT), Some(Ok(answer(id).into())));
         }
     }
 }

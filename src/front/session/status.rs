@@ -33,6 +33,8 @@ pub(in crate::front) struct SessionStatus {
     pub(in crate::front) files: Option<OutputFiles>,
     /// `Event::Done` is to follow when all output has been taken.
     pub(in crate::front) done_is_due: bool,
+    /// A member is lost, and the session ends with it.
+    pub(in crate::front) ends_by_loss: bool,
     /// How many bytes of input may still be sent to the master, if its input is open (credit).
     pub(in crate::front) input_credit: Option<usize>,
     /// The numbers of hosts that have joined, have failed, and are pending.
@@ -70,6 +72,7 @@ impl SessionStatus {
             report: None,
             files,
             done_is_due: false,
+            ends_by_loss: false,
             input_credit: (options.input != StandardInput::Empty).then_some(WINDOW as usize),
             progress,
             links: LinkCounts::default(),

@@ -168,6 +168,10 @@ static void options(void)
   DONE(libi_options_set_front_end_limits(how, true));
   DONE(libi_options_set_loopback(how, true));
   DONE(libi_options_set_strict_calls(how, true));
+  DONE(libi_options_set_on_loss(how, LIBI_ON_LOSS_END));
+  DONE(libi_options_set_on_loss(how, LIBI_ON_LOSS_CONTINUE));
+  DONE(libi_options_set_on_loss(how, LIBI_ON_LOSS_FAIL));
+  GIVES(LIBI_ERR_ARGUMENT, libi_options_set_on_loss(how, (libi_on_loss)3));
 
   DONE(libi_options_set_engine(how, LIBI_ENGINE_APART));
   DONE(libi_options_set_engine(how, LIBI_ENGINE_IN_PROGRAM));
@@ -254,6 +258,7 @@ static void no_options(void)
   GIVES(LIBI_ERR_NULL, libi_options_set_front_end_limits(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_loopback(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_strict_calls(NULL, true));
+  GIVES(LIBI_ERR_NULL, libi_options_set_on_loss(NULL, LIBI_ON_LOSS_END));
   GIVES(LIBI_ERR_NULL, libi_options_set_engine(NULL, LIBI_ENGINE_APART));
   GIVES(LIBI_ERR_NULL, libi_options_set_agent(NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_set_agent_file(NULL, "x"));

@@ -49,6 +49,7 @@ void before_a_place(void);
 void mismatch(uint32_t other);
 void impatient(uint32_t late);
 void lost(uint32_t victim);
+void left(uint32_t victim);
 void absent(uint32_t rank);
 void loops(void);
 void threads(void);

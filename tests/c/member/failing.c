@@ -125,6 +125,36 @@ void lost(uint32_t victim)
   }
 }
 
+/* One is killed before its call, and calls go on without it. */
+void left(uint32_t victim)
+{
+  uint32_t ranks[4] = {9, 9, 9, 9};
+  char recv[64] = ".................";
+  libi_pending *pending = NULL;
+  libi_data *data = NULL;
+  FINE(libi_member_barrier(me, TIMEOUT));
+  CHECK(libi_member_ranks(me, LIBI_RANKS_MISSING, ranks, 4) == 0 && ranks[0] == 9);
+  if (my_rank == victim)
+    raise(SIGKILL);
+  FINE(libi_member_allgather_into(me, "ab", 2, recv, TIMEOUT));
+  for (uint32_t i = 0; i < the_size; i++)
+    CHECK(memcmp(recv + 2 * i, i == victim ? ".." : "ab", 2) == 0);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_MISSING, NULL, 0) == 1);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_MISSING, ranks, 4) == 1 && ranks[0] == victim && ranks[1] == 9);
+  ranks[0] = 9;
+  FINE(libi_member_start_allgather(me, LIBI_LENGTHS_ANY, "abc", 3, &pending));
+  CHECK(libi_pending_missing(pending, ranks, 4) == 0 && libi_pending_missing(NULL, ranks, 4) == 0);
+  FINE(libi_pending_wait(pending, TIMEOUT));
+  CHECK(libi_pending_missing(pending, NULL, 0) == 1);
+  CHECK(libi_pending_missing(pending, ranks, 4) == 1 && ranks[0] == victim && ranks[1] == 9);
+  FINE(libi_pending_take(pending, &data));
+  CHECK(libi_pending_missing(pending, ranks, 4) == 1);
+  libi_data_free(data);
+  libi_pending_free(pending);
+  GIVES(LIBI_ERR_PEER_LOST, libi_member_broadcast(me, victim, NULL, 0, &data, TIMEOUT));
+  FINE(libi_member_barrier(me, TIMEOUT));
+}
+
 /* Two of a host did not come up. */
 void absent(uint32_t rank)
 {

@@ -1,6 +1,7 @@
 //! What ends collective calls without a result: failures, aborts and lost members. See
 //! [`broken`](crate::group::broken) for how a member hears of an abort.
 
+use bytes::Bytes;
 use libi_core::ids::LinkId;
 use libi_core::ranks::Ranks;
 
@@ -9,7 +10,8 @@ use crate::error::{AbortCause, CommError};
 use crate::group::broken::Break;
 use crate::group::call_state::CallState;
 use crate::group::context::CallContext;
-use crate::message::Message;
+use crate::group::messages::apply_late;
+use crate::message::{CollectiveHeader, Message};
 
 /// A branch whose link is closed.
 #[derive(Clone, Debug)]
@@ -81,16 +83,6 @@ impl Collective {
         true
     }
 
-    /// Fails a call of this member whose result is not reported. False if there is none.
-    fn fail_unreported(&mut self, nth: u64, error: CommError, ctx: &mut CallContext<'_>) -> bool {
-        let Some((.., result)) = self.results.iter_mut().find(|(other, ..)| *other == nth) else {
-            return false;
-        };
-        *result = Some(Err(error));
-        self.report_results(ctx);
-        true
-    }
-
     /// This member hears of an aborted call, now or in its next call.
     fn tell_member(&mut self, nth: u64, broken: Break, ctx: &mut CallContext<'_>) {
         if ctx.view.topology.me.is_none() {
@@ -100,7 +92,7 @@ impl Collective {
             return self.broken.add_future(nth, broken);
         }
         let is_told = self.fail_unreported(nth, broken.clone().into_error(), ctx);
-        if is_told || broken.origin != nth || self.completion.strict {
+        if is_told || broken.origin != nth || self.completion.strict || self.is_silent(&broken.why) {
             return;
         }
         match self.results.iter().find(|(_, _, result)| result.is_none()) {
@@ -146,5 +138,28 @@ impl Collective {
         let mut all = Ranks::new();
         self.missing.iter().filter(|(before, _)| nth >= *before).for_each(|(_, ranks)| all.add_all(ranks));
         (!all.is_empty()).then_some(all)
+    }
+
+    /// Applies a decision of the top in a call that was aborted here. It must take effect here and
+    /// below, or members that have passed the call would rely on what others do not have.
+    pub(super) fn on_late_message(
+        &mut self,
+        link: LinkId,
+        header: &CollectiveHeader,
+        payload: &[u8],
+        ctx: &mut CallContext<'_>,
+    ) {
+        let CollectiveHeader { nth, by, flags } = *header;
+        let Some(messages) = by.1.operation().late_messages() else { return };
+        // Messages are repeated after losses.
+        if !flags.done || !self.broken.contains(nth) || Some(link) != ctx.view.collective_parent() {
+            return;
+        }
+        self.late_messages.entry(nth).or_default().extend_from_slice(payload);
+        if flags.more {
+            return;
+        }
+        let message = Bytes::from(self.late_messages.remove(&nth).unwrap_or_default());
+        apply_late(messages, header, message, ctx);
     }
 }

@@ -8,6 +8,9 @@ use crate::group::context::CallContext;
 impl Collective {
     /// Credit has arrived.
     pub(crate) fn on_grant(&mut self, link: LinkId, nth: u64, limit: u64, ctx: &mut CallContext<'_>) {
+        if self.survival.is_halted() {
+            return;
+        }
         if let Some(state) = self.open.get_mut(&nth) {
             state.flow.allow(link, limit);
             self.advance(nth, ctx);
@@ -26,6 +29,9 @@ impl Collective {
 
     /// A neighbor has reported before which number all calls are over there.
     pub(crate) fn on_report(&mut self, link: LinkId, before: u64, ctx: &mut CallContext<'_>) {
+        if self.survival.is_halted() {
+            return;
+        }
         let freed = self.progress.on_report(link, before);
         for nth in self.open.range(freed).map(|(nth, _)| *nth).collect::<Vec<_>>() {
             self.advance(nth, ctx);

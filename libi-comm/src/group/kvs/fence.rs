@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use libi_core::ids::LinkId;
 
 use super::{KeyEntry, KeyStore, KvsRole, ValueLocation, kvs_role};
 use crate::contract::Effect;
@@ -22,8 +21,9 @@ const INVALID: &str = "an invalid fence payload";
 pub(super) struct FenceState {
     /// Replicated values put here since the last fence.
     fresh: BTreeMap<String, (Version, Bytes)>,
-    /// Replicated values from here and below that were sent upwards; kept until the fence is over.
-    offered: BTreeMap<String, (Version, Bytes)>,
+    /// Replicated values from here and below that were sent upwards, and the number of the first fence
+    /// with which they were; kept until that is over, or a later one.
+    offered: BTreeMap<String, (Version, Bytes, u64)>,
     /// The last fence that all nodes below have passed, as far as they have said.
     passed_below: Option<u64>,
     /// At the top: keys that had a value and were put again.
@@ -54,9 +54,8 @@ impl FenceState {
 
     /// Whether only nodes that have asked for it can have this value.
     pub(super) fn is_unfenced(&self, key: &str, version: Version) -> bool {
-        let of =
-            |puts: &BTreeMap<String, (Version, Bytes)>| puts.get(key).is_some_and(|put| put.0 == version);
-        of(&self.fresh) || of(&self.offered)
+        self.fresh.get(key).is_some_and(|put| put.0 == version)
+            || self.offered.get(key).is_some_and(|put| put.0 == version)
     }
 
     pub(super) fn put_again(&mut self, key: &str) {
@@ -65,15 +64,15 @@ impl FenceState {
         }
     }
 
-    fn offer(&mut self, key: String, version: Version, value: Bytes) {
-        if self.offered.get(&key).is_none_or(|&(other, _)| other < version) {
-            self.offered.insert(key, (version, value));
+    fn offer(&mut self, nth: u64, key: String, version: Version, value: Bytes) {
+        if self.offered.get(&key).is_none_or(|&(other, ..)| other < version) {
+            self.offered.insert(key, (version, value, nth));
         }
     }
 
-    fn offer_fresh(&mut self) {
+    fn offer_fresh(&mut self, nth: u64) {
         for (key, (version, value)) in std::mem::take(&mut self.fresh) {
-            self.offer(key, version, value);
+            self.offer(nth, key, version, value);
         }
     }
 
@@ -87,17 +86,17 @@ impl FenceState {
 }
 
 impl KeyStore {
-    /// All nodes below have entered a fence: the payload that goes up, with the replicated values
-    /// put here and below since the last. Not for the top.
-    pub(crate) fn fence_up(&mut self) -> Bytes {
-        self.fence.offer_fresh();
+    /// All nodes below have entered the fence that is this collective call: the payload that goes up,
+    /// with the replicated values put here and below since the last. Not for the top.
+    pub(crate) fn fence_up(&mut self, nth: u64) -> Bytes {
+        self.fence.offer_fresh(nth);
         let puts = self.fence.offered.iter();
-        let entries = puts.map(|(key, (version, value))| (key.as_str(), *version, Some(value)));
+        let entries = puts.map(|(key, (version, value, _))| (key.as_str(), *version, Some(value)));
         encode(self.fence.passed(self.fences), entries)
     }
 
-    /// The fence payload of a branch.
-    pub(crate) fn fence_from_below(&mut self, _: LinkId, payload: Bytes) -> Result<(), &'static str> {
+    /// The payload of a branch in a fence.
+    pub(crate) fn fence_from_below(&mut self, nth: u64, payload: Bytes) -> Result<(), &'static str> {
         if payload.is_empty() {
             return Ok(());
         }
@@ -105,18 +104,18 @@ impl KeyStore {
         self.fence.passed_below = Some(self.fence.passed(passed));
         for (key, version, value) in entries {
             self.observe(version);
-            self.fence.offer(key, version, value.ok_or(INVALID)?);
+            self.fence.offer(nth, key, version, value.ok_or(INVALID)?);
         }
         Ok(())
     }
 
     /// At the top, when all members have entered a fence: the payload that goes down. The top
     /// applies it as well. Once decided, it must reach all nodes that are not lost.
-    pub(crate) fn fence_decided(&mut self) -> Bytes {
+    pub(crate) fn fence_decided(&mut self, nth: u64) -> Bytes {
         let fence = &mut self.fence;
-        fence.offer_fresh();
+        fence.offer_fresh(nth);
         fence.decided = fence.decided.max(self.fences).saturating_add(1);
-        for (key, (mut version, value)) in std::mem::take(&mut fence.offered) {
+        for (key, (mut version, value, _)) in std::mem::take(&mut fence.offered) {
             match self.entries.get(&key) {
                 Some(KeyEntry { version: lost, at: ValueLocation::Gone }) if *lost >= version => {
                     // A put after a loss must take effect.
@@ -147,10 +146,11 @@ impl KeyStore {
         )
     }
 
-    /// Applies the payload from above. [`payload_for`](Self::payload_for) gives what goes to
+    /// Applies the payload of a fence from above. [`payload_for`](Self::payload_for) gives what goes to
     /// branches.
     pub(crate) fn fence_down(
         &mut self,
+        nth: u64,
         payload: Bytes,
         view: &GroupView,
         out: &mut Vec<Effect>,
@@ -160,7 +160,8 @@ impl KeyStore {
         if kvs_role(view) != KvsRole::Server {
             return Ok(());
         }
-        self.fence.offered.clear();
+        // Values that a later fence has sent upwards are sent again if that is aborted, or begins anew.
+        self.fence.offered.retain(|_, (.., offered)| *offered > nth);
         self.fence.passed_below = None;
         let mut touched = Vec::new();
         for (key, version, value) in entries {

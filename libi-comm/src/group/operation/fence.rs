@@ -18,7 +18,7 @@ pub(super) struct Fence;
 impl Messages for Fence {
     fn up(&self, arrived: &mut Arrived, ctx: &mut CallContext<'_>) -> Result<Bytes, CommError> {
         below(arrived, ctx)?;
-        Ok(ctx.kvs.fence_up())
+        Ok(ctx.kvs.fence_up(arrived.nth))
     }
 
     fn down(
@@ -31,10 +31,11 @@ impl Messages for Fence {
             Some(above) => above,
             None => {
                 below(arrived, ctx)?;
-                ctx.kvs.fence_decided()
+                ctx.kvs.fence_decided(arrived.nth)
             }
         };
-        ctx.kvs.fence_down(payload.clone(), ctx.view, ctx.out).map_err(CommError::Protocol)?;
+        let applied = ctx.kvs.fence_down(arrived.nth, payload.clone(), ctx.view, ctx.out);
+        applied.map_err(CommError::Protocol)?;
         let branches = ctx.view.topology.branches.iter();
         let messages: BTreeMap<LinkId, Bytes> =
             branches.map(|branch| (branch.link, KeyStore::payload_for(branch.local, &payload))).collect();
@@ -46,7 +47,7 @@ impl Messages for Fence {
 fn below(arrived: &mut Arrived, ctx: &mut CallContext<'_>) -> Result<(), CommError> {
     for branch in &ctx.view.topology.branches {
         let payload = arrived.below.remove(&branch.link).unwrap_or_default();
-        ctx.kvs.fence_from_below(branch.link, payload.into()).map_err(CommError::Protocol)?;
+        ctx.kvs.fence_from_below(arrived.nth, payload.into()).map_err(CommError::Protocol)?;
     }
     Ok(())
 }

@@ -116,7 +116,7 @@ impl Combining for Prefixes {
         if let Reducer::Custom(function) = reducer {
             self.by.function = Some(Arc::clone(function));
         }
-        let at = position(me, &io.view.topology.absent);
+        let at = position(me, &io.view.missing);
         for nth in 0..self.segments {
             let last = nth + 1 == self.segments;
             let length = if last { value.len() } else { value.len().min(SEGMENT as usize) };
@@ -159,11 +159,11 @@ impl Prefixes {
     }
 
     fn new(called: &CallSignature, view: &GroupView, inclusive: bool) -> Self {
-        let absent = &view.topology.absent;
+        let absent = &view.missing;
         let mut all: Ranks = view.topology.me.into_iter().collect();
         let mut links = BTreeMap::new();
         let mut add = |link, out, into| links.insert(link, PrefixLink { out, into, arrived: 0, item: None });
-        for branch in &view.topology.branches {
+        for branch in view.branches_with_members() {
             all.add_all(&branch.ranks);
             add(branch.link, before_runs(&branch.ranks, absent), branch.ranks.len() as u64);
         }

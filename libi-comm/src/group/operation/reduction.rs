@@ -80,7 +80,7 @@ impl Combining for Reduction {
     ) -> Result<(), CommError> {
         if let Reducer::Custom(function) = reducer {
             self.function = Some(Arc::clone(function));
-            let at = me.0 - io.view.topology.absent.below(me);
+            let at = me.0 - io.view.missing.below(me);
             return self.accumulate(CombinedValue { at, weight: 1, bytes: value }, io);
         }
         for at in 0..self.segments as u32 {

@@ -38,7 +38,7 @@ impl Messages for Ring {
         let mut parts = neighbors.split(&segments).into_iter();
         let own = if ctx.view.topology.me.is_some() { parts.next() } else { None };
         let outcome = own.map_or(Outcome::Done, |own| Outcome::Ring(own.position()));
-        let branches = ctx.view.topology.branches.iter().map(|branch| branch.link);
+        let branches = ctx.view.branches_with_members().map(|branch| branch.link);
         Ok(Downward { outcome, messages: branches.zip(parts.map(|part| part.encode())).collect() })
     }
 }
@@ -48,7 +48,7 @@ const INVALID: CommError = CommError::Protocol("an invalid ring segment");
 /// The segments of the ring here and below, in their order.
 fn segments<'a>(arrived: &'a Arrived, view: &GroupView) -> Result<Vec<RingSegment<'a>>, CommError> {
     let own = view.topology.me.is_some().then_some(&arrived.own[..]);
-    let below = view.topology.branches.iter().map(|branch| arrived.below.get(&branch.link));
+    let below = view.branches_with_members().map(|branch| arrived.below.get(&branch.link));
     let below = below.map(|message| message.map_or(&[][..], Vec::as_slice));
     own.into_iter().chain(below).map(|bytes| RingSegment::decode(bytes).ok_or(INVALID)).collect()
 }

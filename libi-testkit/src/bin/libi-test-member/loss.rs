@@ -103,6 +103,6 @@ impl Talk<'_> {
     }
 }
 
-fn numbers(words: &str) -> Result<Vec<u32>, Wrong> {
+pub(crate) fn numbers(words: &str) -> Result<Vec<u32>, Wrong> {
     words.split('+').map(str::parse).collect::<Result<_, _>>().map_err(|error| format!("{words}: {error}"))
 }

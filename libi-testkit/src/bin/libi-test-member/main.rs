@@ -47,6 +47,7 @@
 
 mod case;
 mod loss;
+mod survive;
 mod talk;
 
 use std::io::{Read, Write};

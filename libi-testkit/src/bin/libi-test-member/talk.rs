@@ -19,6 +19,7 @@
 //!                             then continue with it
 //! killed:RANK                 this member is killed while others are in a barrier: see loss.rs
 //! parted:RANK+RANK…           these do nothing; others wait for them until they are lost: see loss.rs
+//! survive:ROUNDS:SEED:RANK+RANK…  calls go on while these are lost: see survive.rs
 //! drowned:LENGTH:RANK+RANK…   all broadcast repeatedly until these are lost: see loss.rs
 //! ```
 //!
@@ -74,6 +75,7 @@ pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
         "beside" => it.beside(number()?, words.next().unwrap_or_default()),
         "killed" => it.killed(number()?),
         "parted" => it.parted(words.next().unwrap_or_default()),
+        "survive" => it.survive(number()?, number()?, words.next().unwrap_or_default()),
         "drowned" => it.drowned(number()?, words.next().unwrap_or_default()),
         _ => Err(format!("{word}: see the head of talk.rs")),
     }
@@ -94,7 +96,7 @@ pub(crate) fn made(nth: u32, from: u32, to: u32, length: u32) -> Bytes {
 }
 
 /// The receiver of data for all.
-const ALL: u32 = u32::MAX;
+pub(crate) const ALL: u32 = u32::MAX;
 
 pub(crate) fn same<T: PartialEq + Debug>(what: &str, is: &T, should: &T) -> Result<(), Wrong> {
     if is == should {

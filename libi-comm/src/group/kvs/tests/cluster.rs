@@ -250,10 +250,10 @@ impl Cluster {
         }
         node.come = Ranks::new();
         if top {
-            let payload = node.store.fence_decided();
+            let payload = node.store.fence_decided(0);
             self.pass(at, &payload);
         } else {
-            let payload = node.store.fence_up();
+            let payload = node.store.fence_up(0);
             self.hold(at, LinkId::PARENT, Packet::Up(payload));
         }
     }
@@ -261,7 +261,7 @@ impl Cluster {
     fn pass(&mut self, at: usize, payload: &Bytes) {
         let mut out = Vec::new();
         let node = &mut self.nodes[at];
-        node.store.fence_down(payload.clone(), &node.view, &mut out).unwrap();
+        node.store.fence_down(0, payload.clone(), &node.view, &mut out).unwrap();
         node.entered = false;
         node.passed += 1;
         for branch in node.view.topology.branches.clone() {
@@ -334,7 +334,7 @@ impl Cluster {
                 self.carry_out(to, out);
             }
             Packet::Up(payload) => {
-                node.store.fence_from_below(link, payload).unwrap();
+                node.store.fence_from_below(0, payload).unwrap();
                 node.come.add(Rank(link.0));
                 self.fence(to);
             }

@@ -67,8 +67,8 @@ proptest! {
                 0 => store.get(id, "a".into(), length % 2 == 0, &view, &mut out),
                 1 => store.put(id, "b".into(), Bytes::from(vec![0; length]), KeyScope::Replicated, &view, &mut out),
                 2 => {
-                    let payload = if top { store.fence_decided() } else { store.fence_up() };
-                    prop_assert!(store.fence_down(payload, &view, &mut out).is_ok());
+                    let payload = if top { store.fence_decided(0) } else { store.fence_up(0) };
+                    prop_assert!(store.fence_down(0, payload, &view, &mut out).is_ok());
                 }
                 3 if length == 0 => store.cut(LinkId(link), &view.lost, &view, &mut out),
                 _ => store.on_frame(LinkId(link), message, Bytes::from(vec![1; length]), &view, &mut out),
@@ -88,11 +88,11 @@ proptest! {
         let (mut store, mut out) = (KeyStore::default(), Vec::new());
         let bytes = Bytes::from(bytes);
         let _ = KeyStore::payload_for(true, &bytes);
-        let _ = store.fence_down(bytes.clone(), &view, &mut out);
-        let _ = store.fence_from_below(LinkId(2), bytes.clone());
+        let _ = store.fence_down(0, bytes.clone(), &view, &mut out);
+        let _ = store.fence_from_below(0, bytes.clone());
         store.put(CallId(1), "key".into(), "value".into(), KeyScope::Replicated, &view, &mut out);
-        let payload = store.fence_up();
+        let payload = store.fence_up(0);
         let cut = cut.min(payload.len() - 1).max(1);
-        let _ = KeyStore::default().fence_down(payload.slice(..cut), &view, &mut out);
+        let _ = KeyStore::default().fence_down(0, payload.slice(..cut), &view, &mut out);
     }
 }

@@ -93,7 +93,7 @@ impl Leader {
     fn fence(&mut self) -> Vec<Done> {
         let mut out = Vec::new();
         let payload = Bytes::from(vec![self.store.fences as u8 + 1]);
-        self.store.fence_down(payload, &self.view, &mut out).unwrap();
+        self.store.fence_down(0, payload, &self.view, &mut out).unwrap();
         done(out)
     }
 }
@@ -219,11 +219,11 @@ fn a_node_that_missed_a_fence_catches_up_with_the_next() {
     below.put(CallId(1), "mine".into(), "w".into(), Replicated, &leader, &mut out);
     for round in 0..2 {
         out.clear();
-        at_top.fence_from_below(LinkId(1), below.fence_up()).unwrap();
-        let payload = at_top.fence_decided();
-        at_top.fence_down(payload.clone(), &top, &mut out).unwrap();
+        at_top.fence_from_below(0, below.fence_up(0)).unwrap();
+        let payload = at_top.fence_decided(0);
+        at_top.fence_down(0, payload.clone(), &top, &mut out).unwrap();
         if round == 1 {
-            below.fence_down(payload, &leader, &mut out).unwrap();
+            below.fence_down(0, payload, &leader, &mut out).unwrap();
         }
     }
     below.get(CallId(2), "old".into(), false, &leader, &mut out);

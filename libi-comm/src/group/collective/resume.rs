@@ -1,0 +1,232 @@
+//! What collective calls do when members are lost and calls go on. See
+//! [`survival`](crate::group::survival).
+
+use libi_core::ids::{LinkId, Rank};
+
+use super::Collective;
+use crate::contract::Effect;
+use crate::error::AbortCause;
+use crate::group::arguments::Contribution;
+use crate::group::context::CallContext;
+use crate::group::messages::send_message;
+use crate::group::survival::{Next, Plan, Report, SettledCall, Settlement, encoded_outcome};
+use crate::group::view::GroupView;
+use crate::message::{CallSignature, CollectiveHeader, HeaderFlags, Message};
+
+impl Collective {
+    /// Whether calls go on without lost members.
+    pub(crate) const fn continues(&self) -> bool {
+        self.completion.continues
+    }
+
+    pub(crate) const fn is_halted(&self) -> bool {
+        self.survival.is_halted()
+    }
+
+    /// Whether calls are halted, in this round.
+    pub(crate) const fn is_halted_in(&self, round: u64) -> bool {
+        self.survival.is_halted() && self.survival.round == round
+    }
+
+    /// The link to a branch is closed: nothing more is sent there, and calls that wait for it do so until
+    /// the plan of the top.
+    pub(crate) fn cut_off(&mut self, link: LinkId) {
+        self.progress.cut(link);
+        self.entered.remove(link);
+        self.survival.cut(link);
+        for state in self.open.values_mut() {
+            state.to_notify.remove(link);
+            state.region_receivers.remove(link);
+            state.flow.cut(link);
+        }
+    }
+
+    /// Members are lost. Returns the plan if calls go on at once.
+    pub(crate) fn react_to_loss(&mut self, ctx: &mut CallContext<'_>) -> Option<Plan> {
+        let is_news = ctx.view.lost.iter().any(|rank| !ctx.view.missing.contains(rank));
+        if ctx.view.topology.top && is_news && !self.survival.is_halted() {
+            self.halt(self.survival.round + 1, ctx);
+        }
+        self.halt_further(ctx)
+    }
+
+    /// The parent says that calls halt.
+    pub(crate) fn on_halt(&mut self, round: u64, ctx: &mut CallContext<'_>) {
+        self.halt(round, ctx);
+        self.halt_further(ctx);
+    }
+
+    /// All calls have halted below a branch. Returns the plan by which they go on, at the top.
+    pub(crate) fn on_halted(
+        &mut self,
+        link: LinkId,
+        round: u64,
+        report: Report,
+        ctx: &mut CallContext<'_>,
+    ) -> Option<Plan> {
+        self.survival.has_halted(link, round, report);
+        self.halt_further(ctx)
+    }
+
+    fn halt(&mut self, round: u64, ctx: &mut CallContext<'_>) {
+        let own = ctx.view.topology.me.map(|me| (me, self.completed_here()));
+        self.survival.halt(round, own, ctx.view);
+        for link in ctx.view.live_branches() {
+            ctx.out.push(Effect::Send(link, Message::Halt { round }.frame(None)));
+        }
+    }
+
+    fn halt_further(&mut self, ctx: &mut CallContext<'_>) -> Option<Plan> {
+        loop {
+            let round = self.survival.round;
+            match self.survival.next(ctx.view) {
+                Next::Waits => return None,
+                Next::Resumes(plan) => return Some(plan),
+                Next::HaltsAgain => self.halt(round + 1, ctx),
+                Next::Reports(report) => {
+                    let frame = Message::Halted { round, report }.frame(None);
+                    ctx.out.push(Effect::Send(LinkId::PARENT, frame));
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Passes the plan on to all branches, before anything else is sent to them.
+    pub(crate) fn pass_on(&self, plan: &Plan, ctx: &mut CallContext<'_>) {
+        let frame = Message::Resume { round: self.survival.round, plan: plan.clone() }.frame(None);
+        for link in ctx.view.live_branches() {
+            ctx.out.push(Effect::Send(link, frame.clone()));
+        }
+    }
+
+    /// Calls go on by this plan. The view is the new one; `before`, the one before.
+    pub(crate) fn resume(&mut self, plan: &Plan, before: &GroupView, ctx: &mut CallContext<'_>) {
+        let kept = self.survival.resume(plan, ctx.view);
+        self.entered.retain(|link, _| ctx.view.live_branches().any(|live| live == link));
+        let mut halted = std::mem::take(&mut self.open);
+        self.freed = 0..0;
+        self.progress.restart(plan.first, ctx.view.links_between_members());
+        for nth in self.broken.from(plan.first).collect::<Vec<_>>() {
+            let _ = self.progress.over(nth, None, 0);
+        }
+        for SettledCall { nth, how, .. } in &plan.settled {
+            if self.broken.contains(*nth) {
+                continue;
+            }
+            match (how, halted.remove(nth)) {
+                (Settlement::Replay, _) => {}
+                (Settlement::Repeat, Some(mut state)) if !state.is_done() => {
+                    // Its messages from below stay, and are used with the branches of that time.
+                    state.decided_in = Some(Box::new(before.clone()));
+                    self.open.insert(*nth, state);
+                }
+                (_, state) => {
+                    self.repeat(*nth, ctx);
+                    if let Some(outcome) = state.and_then(|mut state| state.settle(ctx.view)) {
+                        self.finish(*nth, Ok(outcome), ctx);
+                    }
+                    let _ = self.progress.over(*nth, None, 0);
+                }
+            }
+        }
+        // All neighbors know of the calls before the first alone.
+        self.report_over(ctx);
+        let Some(me) = ctx.view.topology.me else { return };
+        // A member that is alone would forget calls that have not begun anew.
+        self.survival.begins_anew = true;
+        for nth in kept {
+            let Some(kept) = self.survival.kept.get(&nth).filter(|_| !self.broken.contains(nth)) else {
+                continue;
+            };
+            let (called, contribution) = (kept.called, kept.contribution.clone());
+            self.enter(nth, (me, called), contribution, ctx);
+        }
+        self.survival.begins_anew = false;
+        self.tell_completed(ctx);
+    }
+
+    /// Sends the message of a settled call to all branches once more.
+    fn repeat(&self, nth: u64, ctx: &mut CallContext<'_>) {
+        let Some(repeated) = self.survival.repeated.get(&nth) else { return };
+        let flags = HeaderFlags { done: true, ..HeaderFlags::default() };
+        let header = CollectiveHeader { nth, by: repeated.by, flags };
+        for (link, message) in &repeated.messages {
+            if !ctx.view.cut.contains(link) {
+                send_message(*link, &header, message.clone(), ctx.out);
+            }
+        }
+    }
+
+    /// What this member contributes to a call, or why it is aborted; or neither, if the result comes
+    /// without it.
+    pub(super) fn settled(
+        &self,
+        nth: u64,
+        (me, called): (Rank, CallSignature),
+        contribution: Contribution,
+        view: &GroupView,
+    ) -> Result<Contribution, Option<AbortCause>> {
+        match self.survival.settled(nth) {
+            Some(call) if call.how != Settlement::Replay => Err(None),
+            Some(call) if call.by == me => {
+                let result = self.survival.result(nth).map(encoded_outcome);
+                Ok(Contribution::One(result.unwrap_or_default()))
+            }
+            Some(_) => Ok(Contribution::Nothing),
+            None => match called.root.filter(|root| view.missing.contains(*root)) {
+                Some(root) => Err(Some(AbortCause::Lost([root].into_iter().collect()))),
+                None => Ok(contribution),
+            },
+        }
+    }
+
+    /// The member that sends the result of a call to all others.
+    pub(super) fn replayed_by(&self, nth: u64) -> Option<Rank> {
+        let call = self.survival.settled(nth).filter(|call| call.how == Settlement::Replay)?;
+        Some(call.by)
+    }
+
+    /// Tells which calls the members here and below have completed, if it is time.
+    pub(super) fn tell_completed(&mut self, ctx: &mut CallContext<'_>) {
+        if !self.continues() || self.survival.begins_anew {
+            return;
+        }
+        let own = ctx.view.topology.me.map(|_| self.completed_here());
+        let Some((before, is_urgent)) = self.survival.completes(own, self.completion.lead) else { return };
+        if ctx.view.topology.top {
+            return self.all_have_completed(before, ctx);
+        }
+        if let Some(parent) = ctx.view.collective_parent() {
+            ctx.out.push(Effect::Send(parent, Message::Completed { before, is_urgent }.frame(None)));
+        }
+    }
+
+    /// A neighbor has told of completed calls.
+    pub(crate) fn on_completed(
+        &mut self,
+        link: LinkId,
+        before: u64,
+        is_urgent: bool,
+        ctx: &mut CallContext<'_>,
+    ) {
+        if Some(link) == ctx.view.collective_parent() {
+            return self.all_have_completed(before, ctx);
+        }
+        self.survival.has_completed(link, before, is_urgent);
+        self.tell_completed(ctx);
+    }
+
+    fn all_have_completed(&mut self, before: u64, ctx: &mut CallContext<'_>) {
+        self.survival.forget_before(before);
+        let frame = Message::Completed { before, is_urgent: false }.frame(None);
+        for link in ctx.view.live_branches() {
+            ctx.out.push(Effect::Send(link, frame.clone()));
+        }
+    }
+
+    /// Whether a member that has completed an aborted call need not hear of it: calls go on.
+    pub(super) const fn is_silent(&self, why: &AbortCause) -> bool {
+        self.continues() && matches!(why, AbortCause::Lost(_))
+    }
+}

@@ -1,0 +1,91 @@
+//! What a group does when members are lost: others hear of it, and collective calls fail or
+//! [go on](super::survival). See the [parent module](super).
+
+use libi_core::ids::LinkId;
+use libi_core::ranks::Ranks;
+use libi_core::time::Instant;
+
+use super::Group;
+use super::context::CallContext;
+use super::survival::Plan;
+use crate::contract::Effect;
+use crate::message::Message;
+
+impl Group {
+    /// The link to a branch is closed.
+    pub(super) fn cut(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+        let branch = self.view.topology.branches.iter().find(|branch| branch.link == link);
+        let Some(ranks) = branch.map(|branch| branch.ranks.clone()) else { return };
+        if !self.view.cut.insert(link) {
+            return;
+        }
+        self.view.routes.cut(link);
+        let continues = self.collective.continues();
+        let before = if continues {
+            self.collective.cut_off(link);
+            u64::MAX
+        } else {
+            self.collective.cut(link, &ranks)
+        };
+        // All members of an agent may be lost before it is.
+        if !ranks.is_empty() {
+            self.lost(&ranks, before, None, now, out);
+        }
+        let Self { collective, view, kvs, memory, .. } = self;
+        kvs.cut(link, &ranks, view, out);
+        if continues {
+            self.continue_without_lost(now, out);
+        } else {
+            collective.drop_branch(&mut CallContext { now, view, kvs, memory, out });
+        }
+    }
+
+    /// Members are lost: collective calls halt, or go on, if they are to continue.
+    pub(super) fn continue_without_lost(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        let Self { collective, view, kvs, memory, .. } = self;
+        if collective.continues() {
+            let plan = collective.react_to_loss(&mut CallContext { now, view, kvs, memory, out });
+            self.resume(plan, now, out);
+        }
+    }
+
+    /// Collective calls go on without lost members, by this plan.
+    pub(super) fn resume(&mut self, plan: Option<Plan>, now: Instant, out: &mut Vec<Effect>) {
+        let mut next = plan;
+        while let Some(plan) = next {
+            let before = self.view.clone();
+            let Self { collective, view, kvs, memory, .. } = self;
+            collective.pass_on(&plan, &mut CallContext { now, view, kvs, memory, out });
+            view.leave_out(&plan.missing);
+            let mut ctx = CallContext { now, view, kvs, memory, out };
+            collective.resume(&plan, &before, &mut ctx);
+            next = collective.react_to_loss(&mut ctx);
+        }
+    }
+
+    /// These ranks are lost, as seen by this process or reported over a link.
+    pub(super) fn lost(
+        &mut self,
+        ranks: &Ranks,
+        before: u64,
+        from: Option<LinkId>,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        self.view.lost.add_all(ranks);
+        let Self { collective, view, kvs, p2p, memory, .. } = self;
+        let parent = Some(LinkId::PARENT).filter(|_| view.topology.has_parent);
+        let branches = view.topology.branches.iter().map(|branch| branch.link);
+        let frame = Message::Lost { ranks: ranks.clone(), before }.frame(None);
+        for link in parent.into_iter().chain(branches) {
+            if Some(link) != from && !view.cut.contains(&link) {
+                out.push(Effect::Send(link, frame.clone()));
+            }
+        }
+        if !collective.continues() {
+            collective.lost(ranks, before, &mut CallContext { now, view, kvs, memory, out });
+        }
+        p2p.lost(ranks, view, out);
+        out.push(Effect::Lost(ranks.clone()));
+    }
+}

@@ -1,0 +1,382 @@
+//! Losses after which collective calls [go on](crate::Completion::continues) without the lost members.
+//!
+//! A loss ends no call. All processes halt, say how far they have come, and go on by a plan of the top:
+//!
+//! ```text
+//!             at the top: members are lost                  all branches have said
+//!   (calls) ------------------------------------> Halted -----------------------------> (calls)
+//!      |                                            ^ |       at the top: by its plan
+//!      |      Halt, from above; passed on           | |
+//!      +--------------------------------------------+ | Halted goes up; Resume, from above, goes down
+//!                                                     +----------------------------------> (calls)
+//! ```
+//!
+//! | event | where | what follows |
+//! |---|---|---|
+//! | members are lost | at the top, not halted | a new round: `Halt` to all branches |
+//! | | at the top, halted | they are part of the plan; after it comes another round if they are not |
+//! | a branch is lost | halted | its report is not waited for |
+//! | a frame of a call | halted | dropped: it belongs to the time before |
+//! | the member makes a call | halted | the call is kept, and begins with the plan |
+//! | the member cancels a call | halted | the call is aborted, as always |
+//! | a member that has reported a result is lost | at the top | the round begins again |
+//!
+//! The plan says from which call on the lost members are missing, and which calls are *settled*: a member
+//! that is not lost has the result, so all get it, as if nothing had been lost since:
+//!
+//! | the call gives | because | so a member |
+//! |---|---|---|
+//! | all the same data | | gets them from one that has them |
+//! | data to the root | the root has them | is done with its part |
+//! | each its own data, or none | it completes when all have theirs | has its result |
+//! | each its own, in messages from above | the top has decided them | gets the message again |
+//!
+//! Every other call begins anew among those that are left. A member therefore keeps what it has given to a
+//! call, and the result if others may need it, until all members have completed the call, which
+//! `Completed` tells. Of calls with different data for each member (a scatter, an exchange, a scan) the
+//! data are complete at all members before one of them has its result.
+//!
+//! Frames need no number of the round: a process sends none between `Halt` and `Resume`, and frames of a
+//! link stay in order. A plan reaches every process that is not lost, since all of them have the same
+//! tree as before but for what has been cut off; the loss of a parent is the end of a process.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use libi_core::ids::{LinkId, Rank};
+use libi_core::ranks::Ranks;
+use serde::{Deserialize, Serialize};
+
+use super::arguments::Contribution;
+use super::link_map::LinkMap;
+use super::operation::{Operation, Receivers, Transport};
+use super::view::GroupView;
+use crate::contract::{Completion, Outcome};
+use crate::message::{CallSignature, Kind};
+
+/// How a member gets the result of a call that another member has completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Settlement {
+    /// It has all data.
+    InHand,
+    /// The member that has the result sends it to all.
+    Replay,
+    /// The message from above is repeated.
+    Repeat,
+}
+
+/// A call that a member has completed, with its result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SettledCall {
+    pub(crate) nth: u64,
+    /// A member that has the result.
+    pub(crate) by: Rank,
+    pub(crate) how: Settlement,
+    /// The round after which the call has begun.
+    pub(crate) round: u64,
+}
+
+/// How far the members here and below have come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// All of them have completed the calls before this number; `None` if there are none.
+    pub(crate) completed: Option<u64>,
+    /// Calls that one of them has completed with its result, in ascending order.
+    pub(crate) settled: Vec<SettledCall>,
+}
+
+/// How calls go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    /// The lost members that are missing from now on.
+    pub(crate) missing: Ranks,
+    /// All members that are left have completed the calls before this number.
+    pub(crate) first: u64,
+    /// Later calls that are settled, in ascending order.
+    pub(crate) settled: Vec<SettledCall>,
+}
+
+impl Report {
+    /// Adds what others have said.
+    fn join(&mut self, other: Self) {
+        self.completed = [self.completed, other.completed].into_iter().flatten().min();
+        let mut all: BTreeMap<u64, SettledCall> = BTreeMap::new();
+        for call in std::mem::take(&mut self.settled).into_iter().chain(other.settled) {
+            all.entry(call.nth).or_insert(call);
+        }
+        self.settled = all.into_values().collect();
+    }
+}
+
+/// A call of this member that some members may not have completed.
+#[derive(Debug)]
+pub(crate) struct KeptCall {
+    pub(crate) called: CallSignature,
+    pub(crate) contribution: Contribution,
+    /// The result that others may need, and the round after which the call has begun.
+    result: Option<(Outcome, u64)>,
+    bytes: u64,
+}
+
+/// The message of a call that has gone down to each branch, and the member by whose call it was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Repeated {
+    pub(crate) by: (Rank, CallSignature),
+    pub(crate) messages: BTreeMap<LinkId, Bytes>,
+}
+
+/// What a process waits for while calls are halted.
+#[derive(Debug)]
+struct Halt {
+    awaited: LinkMap<()>,
+    /// What members here and below have said.
+    report: Report,
+    is_told: bool,
+}
+
+/// What a process that is halted does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Waits,
+    /// All below have halted: the parent is told.
+    Reports(Report),
+    /// At the top: calls go on.
+    Resumes(Plan),
+    /// At the top: a member whose result was relied on is lost.
+    HaltsAgain,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Survival {
+    pub(crate) is_on: bool,
+    /// The round of the last halt.
+    pub(crate) round: u64,
+    halt: Option<Halt>,
+    /// Whether the calls of this member are beginning anew.
+    pub(crate) begins_anew: bool,
+    pub(crate) kept: BTreeMap<u64, KeptCall>,
+    pub(crate) repeated: BTreeMap<u64, Repeated>,
+    settled: BTreeMap<u64, SettledCall>,
+    /// The members that were missing after each round.
+    missing: BTreeMap<u64, Ranks>,
+    /// What each branch has told of completed calls.
+    completed_below: LinkMap<u64>,
+    /// The last number that was told, and the last that has come from above.
+    told: u64,
+    completed: u64,
+    /// Whether a branch keeps much, and waits to hear that all members have completed a call.
+    is_urgent: bool,
+    /// The number of bytes that are kept, and how many are much.
+    bytes: u64,
+    much: u64,
+}
+
+impl Survival {
+    pub(crate) fn new(completion: &Completion, view: &GroupView) -> Self {
+        let completed_below = view.live_branches().map(|link| (link, 0)).collect();
+        let (is_on, much) = (completion.continues, completion.lead_bytes / 4);
+        Self { is_on, completed_below, much, ..Self::default() }
+    }
+
+    pub(crate) const fn is_halted(&self) -> bool {
+        self.halt.is_some()
+    }
+
+    /// This member has made a call.
+    pub(crate) fn keep(&mut self, nth: u64, called: CallSignature, contribution: &Contribution) {
+        if self.is_on {
+            let (contribution, bytes) = (contribution.clone(), contribution.len());
+            self.bytes += bytes;
+            self.kept.insert(nth, KeptCall { called, contribution, result: None, bytes });
+        }
+    }
+
+    /// This member has the result of a call.
+    pub(crate) fn has_result(&mut self, nth: u64, me: Rank, outcome: &Outcome) {
+        let round = self.round_of(nth);
+        if let Some(kept) = self.kept.get_mut(&nth)
+            && settlement(&kept.called, me).is_some()
+        {
+            let more = outcome.len();
+            kept.bytes += more;
+            self.bytes += more;
+            kept.result = Some((outcome.clone(), round));
+        }
+    }
+
+    /// A call of this member has failed: it does not begin anew.
+    pub(crate) fn fails(&mut self, nth: u64) {
+        if let Some(kept) = self.kept.remove(&nth) {
+            self.bytes -= kept.bytes;
+        }
+    }
+
+    /// The round after which a call that goes on here has begun.
+    fn round_of(&self, nth: u64) -> u64 {
+        self.settled.get(&nth).map_or(self.round, |settled| settled.round)
+    }
+
+    /// The lost members that are missing in a call that this member completes.
+    pub(crate) fn missing_in(&self, nth: u64) -> Ranks {
+        let before = self.missing.range(..=self.round_of(nth)).next_back();
+        before.map_or_else(Ranks::new, |(_, ranks)| ranks.clone())
+    }
+
+    /// How a call is settled that not all members have completed.
+    pub(crate) fn settled(&self, nth: u64) -> Option<&SettledCall> {
+        self.settled.get(&nth)
+    }
+
+    /// The result that this member has of a settled call.
+    pub(crate) fn result(&self, nth: u64) -> Option<&Outcome> {
+        self.kept.get(&nth)?.result.as_ref().map(|(outcome, _)| outcome)
+    }
+
+    /// Calls halt. The member, if there is one, has completed the calls before this number.
+    pub(crate) fn halt(&mut self, round: u64, own: Option<(Rank, u64)>, view: &GroupView) {
+        let settled = |(nth, kept): (&u64, &KeptCall)| {
+            let (_, round) = kept.result.as_ref()?;
+            let (by, _) = own?;
+            Some(SettledCall { nth: *nth, by, how: settlement(&kept.called, by)?, round: *round })
+        };
+        let report = Report {
+            completed: own.map(|(_, completed)| completed),
+            settled: self.kept.iter().filter_map(settled).collect(),
+        };
+        self.round = round;
+        let awaited = view.live_branches().map(|link| (link, ())).collect();
+        self.halt = Some(Halt { awaited, report, is_told: false });
+    }
+
+    /// A branch has halted.
+    pub(crate) fn has_halted(&mut self, link: LinkId, round: u64, report: Report) {
+        if let Some(halt) = self.halt.as_mut().filter(|_| round == self.round)
+            && halt.awaited.remove(link).is_some()
+        {
+            halt.report.join(report);
+        }
+    }
+
+    /// A branch is lost.
+    pub(crate) fn cut(&mut self, link: LinkId) {
+        self.completed_below.remove(link);
+        if let Some(halt) = &mut self.halt {
+            halt.awaited.remove(link);
+        }
+    }
+
+    /// What follows from what the branches have said.
+    pub(crate) fn next(&mut self, view: &GroupView) -> Next {
+        let Some(halt) = self.halt.as_mut().filter(|halt| halt.awaited.is_empty() && !halt.is_told) else {
+            return Next::Waits;
+        };
+        halt.is_told = true;
+        let report = std::mem::take(&mut halt.report);
+        if !view.topology.top {
+            return Next::Reports(report);
+        }
+        if report.settled.iter().any(|call| view.lost.contains(call.by)) {
+            return Next::HaltsAgain;
+        }
+        let first = report.completed.unwrap_or(self.completed);
+        let settled = report.settled.into_iter().filter(|call| call.nth >= first).collect();
+        Next::Resumes(Plan { missing: view.lost.clone(), first, settled })
+    }
+
+    /// Calls go on by this plan. Returns the calls of this member that not all have completed.
+    pub(crate) fn resume(&mut self, plan: &Plan, view: &GroupView) -> Vec<u64> {
+        self.halt = None;
+        self.completed_below.retain(|link, _| view.has_members(link));
+        self.missing.insert(self.round, plan.missing.clone());
+        self.forget_before(plan.first);
+        self.settled = plan.settled.iter().map(|call| (call.nth, call.clone())).collect();
+        // Of earlier rounds, only those are needed after which a settled call has begun.
+        let oldest = plan.settled.iter().map(|call| call.round).fold(self.round, u64::min);
+        let oldest = self.missing.range(..=oldest).next_back().map_or(oldest, |(round, _)| *round);
+        self.missing = self.missing.split_off(&oldest);
+        self.kept.keys().copied().collect()
+    }
+
+    /// This member, if there is one, has completed the calls before this number. Returns what is to be
+    /// told of the members here and below, if it is time, and whether it is urgent: much is kept for calls
+    /// that all may have completed.
+    pub(crate) fn completes(&mut self, own: Option<u64>, lead: u64) -> Option<(u64, bool)> {
+        let before = own.into_iter().chain(self.completed_below.values().copied()).min()?;
+        let is_urgent = self.is_urgent || self.bytes > self.much;
+        let is_due = before >= self.told + (lead / 2).max(1) || is_urgent && before > self.told;
+        is_due.then(|| {
+            (self.told, self.is_urgent) = (before, false);
+            (before, is_urgent)
+        })
+    }
+
+    /// A branch has told of completed calls.
+    pub(crate) fn has_completed(&mut self, link: LinkId, before: u64, is_urgent: bool) {
+        self.is_urgent |= is_urgent;
+        if let Some(known) = self.completed_below.get_mut(link) {
+            *known = before.max(*known);
+        }
+    }
+
+    /// All members have completed the calls before this number.
+    pub(crate) fn forget_before(&mut self, before: u64) {
+        self.completed = before.max(self.completed);
+        let kept = self.kept.split_off(&self.completed);
+        let forgotten = std::mem::replace(&mut self.kept, kept);
+        self.bytes -= forgotten.values().map(|kept| kept.bytes).sum::<u64>();
+        self.repeated = self.repeated.split_off(&self.completed);
+        self.settled = self.settled.split_off(&self.completed);
+    }
+
+    /// Keeps the messages of a call that go down.
+    pub(crate) fn keep_messages(
+        &mut self,
+        nth: u64,
+        by: (Rank, CallSignature),
+        messages: &BTreeMap<LinkId, Bytes>,
+    ) {
+        if self.is_on && nth >= self.completed {
+            self.repeated.insert(nth, Repeated { by, messages: messages.clone() });
+        }
+    }
+}
+
+/// How others get the result of a call that this member has completed, if it has a result.
+fn settlement(called: &CallSignature, me: Rank) -> Option<Settlement> {
+    let Operation { receivers, transport, .. } = called.operation();
+    match (transport, receivers) {
+        (Transport::Messages(..), _) => Some(Settlement::Repeat),
+        (_, Receivers::All) => Some(Settlement::Replay),
+        (_, Receivers::Root) => (called.root == Some(me)).then_some(Settlement::InHand),
+        (_, Receivers::Each | Receivers::None) => Some(Settlement::InHand),
+    }
+}
+
+/// The result of a call that gives all members the same, as it is sent to them.
+pub(crate) fn encoded_outcome(outcome: &Outcome) -> Bytes {
+    match outcome {
+        Outcome::Data(bytes) => bytes.clone(),
+        Outcome::Parts(parts) => {
+            let lengths: Vec<u64> = parts.iter().map(|part| part.len() as u64).collect();
+            // Serializing a list of numbers into a vector cannot fail.
+            let mut bytes = postcard::to_allocvec(&lengths).unwrap_or_default();
+            parts.iter().for_each(|part| bytes.extend_from_slice(part));
+            bytes.into()
+        }
+        Outcome::Done | Outcome::Ring(_) | Outcome::Found(_) => Bytes::new(),
+    }
+}
+
+/// The result of a call of this kind that has arrived.
+pub(crate) fn replayed_outcome(kind: Kind, mut bytes: Bytes) -> Outcome {
+    if kind != Kind::AllGather {
+        return Outcome::Data(bytes);
+    }
+    let Ok((lengths, rest)) = postcard::take_from_bytes::<Vec<u64>>(&bytes) else {
+        return Outcome::Parts(Vec::new());
+    };
+    bytes = bytes.slice_ref(rest);
+    let part = |length: u64| bytes.split_to(usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len()));
+    Outcome::Parts(lengths.into_iter().map(part).collect())
+}

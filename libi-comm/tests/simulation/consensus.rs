@@ -1,0 +1,65 @@
+//! What must hold where calls go on without lost members: all others agree which are missing in a call.
+
+use libi_comm::CommError;
+use libi_core::ids::Rank;
+
+use libi_cases::step::Step;
+
+use crate::member::{Ending, Member, Record};
+use crate::world::Cluster;
+
+/// Of every collective call, all members that are not lost have the same result.
+pub(crate) fn holds(world: &Cluster) -> Result<(), String> {
+    for (at, step) in (0..).zip(&world.session.steps).filter(|(_, step)| step.is_collective()) {
+        let mut first: Option<(&Member, &Record)> = None;
+        for member in world.members.iter().filter(|member| member.lost.is_none()) {
+            for record in member.calls.values().filter(|record| record.step == at) {
+                is_true(world, member, step, record)?;
+                match first {
+                    None => first = Some((member, record)),
+                    Some((other, like)) if differ(step, like, record) => {
+                        let (one, two) = (&other.process, &member.process);
+                        return Err(format!("{step:?}: {one} has {like:?}, {two} has {record:?}"));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a result names only members that were lost by then, and fails only for want of its root.
+fn is_true(world: &Cluster, member: &Member, step: &Step, record: &Record) -> Result<(), String> {
+    let who = &member.process;
+    let Some((at, ending)) = &record.ended else { return Err(format!("{who}: is not over: {record:?}")) };
+    let is_lost = |rank: &Rank| world.lost(*rank).is_some_and(|lost| lost <= *at);
+    if let Some(rank) = record.missing.iter().find(|rank| !is_lost(rank)) {
+        return Err(format!("{who} misses {rank}, which is not lost: {record:?}"));
+    }
+    match ending {
+        Ending::Right => Ok(()),
+        Ending::Failed(CommError::PeerLost { ranks })
+            if root(step).is_some_and(|root| ranks.contains(root)) =>
+        {
+            Ok(())
+        }
+        other => Err(format!("{who} at {step:?}: {other:?}")),
+    }
+}
+
+/// Whether two members have different results of a call.
+fn differ(step: &Step, one: &Record, other: &Record) -> bool {
+    let kind = |record: &Record| record.ended.as_ref().map(|(_, ending)| ending == &Ending::Right);
+    // What goes to a root is handed over, whether or not that is lost later.
+    let is_for_root = matches!(step, Step::Gather { .. } | Step::Reduce { to: Some(_), .. });
+    !is_for_root && (kind(one) != kind(other) || one.missing != other.missing)
+}
+
+const fn root(step: &Step) -> Option<Rank> {
+    match step {
+        Step::Broadcast { root, .. } | Step::Gather { root, .. } | Step::Scatter { root, .. } => Some(*root),
+        Step::Reduce { to, .. } => *to,
+        _ => None,
+    }
+}

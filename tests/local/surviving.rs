@@ -1,0 +1,81 @@
+//! Programs and whole hosts are killed at random moments of calls that go on without them: the members
+//! that are left agree on every call, and nothing else is lost than what was killed and what hung on it.
+//!
+//! `LIBI_KILLS` is the number of sessions (5 by default), `LIBI_SEED` their seed.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use libi::{Engine, Exit, FrontEnd, LaunchOptions, OnLoss, Stream};
+
+use libi_testkit::kills::{moment, moments, pick, seeded};
+use libi_testkit::local::*;
+use libi_testkit::processes::is_engine;
+
+const HOSTS: &str = "a[1-16]:2";
+const MEMBERS: u32 = 32;
+
+/// Launches members that make calls.
+fn play(front: &FrontEnd, lab: &Lab, seed: u64) -> libi::Session {
+    // None of them kills itself.
+    let calls = format!("talk:survive:120:{}:9999", seed % 1_000_000);
+    let members = lab.members(HOSTS, &["join", &calls, "finish:30000"]);
+    let options = LaunchOptions::local().engine(Engine::Apart).on_loss(OnLoss::Continue);
+    launch_with(front, &[members], &options)
+}
+
+#[test]
+fn members_agree_on_every_call_whatever_is_killed() {
+    let mut random = seeded();
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let begun = Instant::now();
+    let session = play(&front, &lab, 0);
+    let mut heard = Heard::all(&front);
+    let lasts = begun.elapsed();
+    assert!((0..MEMBERS).all(|rank| heard.exits.remove(&rank) == Some(Exit::Code(0))), "{heard:?}");
+    drop(session);
+    for nth in 0..moments(5) {
+        let session = play(&front, &lab, nth);
+        let (begun, mut killed) = (Instant::now(), 0);
+        let mut when: Vec<_> = (0..1 + nth % 4).map(|_| moment(lasts, &mut random).mul_f64(0.6)).collect();
+        when.sort_unstable();
+        let mut heard = Heard::default();
+        for moment in when {
+            while let Some(left) = moment.checked_sub(begun.elapsed()) {
+                front.next_event(left).into_iter().for_each(|event| heard.note(event));
+            }
+            killed += u32::from(kill_one(&lab, &mut random));
+        }
+        heard.until(&front, "all have ended", |heard| heard.done);
+        println!("{killed} killed of session {nth}: {}", heard.described());
+        agree(&heard);
+        drop(session);
+        lab.is_empty_within(SOON);
+    }
+}
+
+/// Kills a program, or the process that leads a host other than the first, and so the host.
+fn kill_one(lab: &Lab, random: &mut libi_core::sim::rng::Rng) -> bool {
+    let me = std::process::id() as i32;
+    let (engines, programs): (Vec<_>, Vec<_>) =
+        lab.living().into_iter().map(|(pid, _)| pid).partition(|pid| is_engine(*pid));
+    let engines: Vec<_> = engines.into_iter().filter(|pid| parent(*pid) != Some(me)).collect();
+    let victim = pick(if random.chance(0.5) { &engines } else { &programs }, random);
+    victim.inspect(|pid| kill(*pid, libc::SIGKILL)).is_some()
+}
+
+/// What the members that have ended well have printed of each call is the same.
+fn agree(heard: &Heard) {
+    let lost: BTreeSet<_> =
+        (0..MEMBERS).filter(|rank| heard.exits.get(rank) != Some(&Exit::Code(0))).collect();
+    let killed = |rank: &u32| heard.exits.get(rank).is_none_or(|exit| *exit == Exit::Signal(libc::SIGKILL));
+    for rank in &lost {
+        assert!(killed(rank), "rank {rank}: {:?}, {}", heard.exits.get(rank), heard.text(*rank, Stream::Err));
+    }
+    let left: Vec<_> = (0..MEMBERS).filter(|rank| !lost.contains(rank)).collect();
+    let first = heard.text(left[0], Stream::Out);
+    assert!(first.lines().count() > 60, "{first}");
+    for rank in left {
+        assert_eq!(heard.text(rank, Stream::Out), first, "rank {rank}");
+    }
+}
