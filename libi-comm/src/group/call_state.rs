@@ -344,7 +344,7 @@ impl CallState {
 
     /// Whether this member waits, and only a probe shows others what it has called.
     pub(crate) fn may_need_probe(&self) -> bool {
-        self.own == OwnPart::Called && !self.agrees && !self.probed
+        self.own == OwnPart::Called && (!self.agrees || self.waits_for_data) && !self.probed
     }
 
     /// Whether nothing waits here that could be sent or that members wait for.

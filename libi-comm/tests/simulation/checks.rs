@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use libi_comm::message::{CallSignature, Kind, Length};
-use libi_comm::{Address, Call, CommError, Reducer};
+use libi_comm::{Address, Call, CommError, Completion, Reducer};
 use libi_core::ids::Rank;
 use libi_core::sim::{MachineId as Id, Sim};
 use libi_core::time::Instant;
@@ -65,7 +65,7 @@ fn ended(world: &Cluster, member: &Member, record: &Record) -> Result<(), String
 
 /// Whether a process has stopped calling, or waits for something that never happens; others wait
 /// for it.
-fn some_call_waits_forever(world: &Cluster) -> bool {
+pub(crate) fn some_call_waits_forever(world: &Cluster) -> bool {
     let in_vain = |member: &Member, record: &Record| {
         let given_up = matches!(record.ended, Some((_, Ending::GivenUp)));
         given_up
@@ -272,9 +272,10 @@ impl History {
     fn leavers_have_done_their_part(&self, world: &Cluster) -> Result<(), String> {
         let lost = || world.members.iter().filter(|member| member.lost.is_some());
         // With local completion, a member that is killed may not have sent what it has handed over.
-        let is_strict = world.scenario.completion.strict && !world.scenario.completion.continues;
-        let are_killed = !is_strict && !world.scenario.kills.is_empty();
-        if are_killed || lost().any(|member| !member.process.links.is_empty()) {
+        let Completion { strict, continues, .. } = world.scenario.completion;
+        let are_killed = !strict && !world.scenario.kills.is_empty();
+        // Calls that begin anew do so without members that have left.
+        if are_killed || continues || lost().any(|member| !member.process.links.is_empty()) {
             return Ok(());
         }
         for member in world.members.iter().filter(|member| member.lost.is_none()) {

@@ -5,10 +5,12 @@ use libi_core::ids::Rank;
 
 use libi_cases::step::Step;
 
+use crate::checks::some_call_waits_forever;
 use crate::member::{Ending, Member, Record};
 use crate::world::Cluster;
 
-/// Of every collective call, all members that are not lost have the same result.
+/// Of every collective call, all members that are not lost have the same result; if other members do
+/// something wrong, all that have a result.
 pub(crate) fn holds(world: &Cluster) -> Result<(), String> {
     for (at, step) in (0..).zip(&world.session.steps).filter(|(_, step)| step.is_collective()) {
         let mut first: Option<(&Member, &Record)> = None;
@@ -17,7 +19,7 @@ pub(crate) fn holds(world: &Cluster) -> Result<(), String> {
                 is_true(world, member, step, record)?;
                 match first {
                     None => first = Some((member, record)),
-                    Some((other, like)) if differ(step, like, record) => {
+                    Some((other, like)) if differ(world, step, like, record) => {
                         let (one, two) = (&other.process, &member.process);
                         return Err(format!("{step:?}: {one} has {like:?}, {two} has {record:?}"));
                     }
@@ -38,6 +40,7 @@ fn is_true(world: &Cluster, member: &Member, step: &Step, record: &Record) -> Re
         return Err(format!("{who} misses {rank}, which is not lost: {record:?}"));
     }
     match ending {
+        _ if !are_only_lost(world) => Ok(()),
         Ending::Right => Ok(()),
         Ending::Failed(CommError::PeerLost { ranks })
             if root(step).is_some_and(|root| ranks.contains(root)) =>
@@ -49,8 +52,11 @@ fn is_true(world: &Cluster, member: &Member, step: &Step, record: &Record) -> Re
 }
 
 /// Whether two members have different results of a call.
-fn differ(step: &Step, one: &Record, other: &Record) -> bool {
+fn differ(world: &Cluster, step: &Step, one: &Record, other: &Record) -> bool {
     let kind = |record: &Record| record.ended.as_ref().map(|(_, ending)| ending == &Ending::Right);
+    if !are_only_lost(world) && [one, other].iter().any(|record| kind(record) != Some(true)) {
+        return false;
+    }
     // What goes to a root is handed over, whether or not that is lost later.
     let is_for_root = matches!(step, Step::Gather { .. } | Step::Reduce { to: Some(_), .. });
     !is_for_root && (kind(one) != kind(other) || one.missing != other.missing)
@@ -62,4 +68,9 @@ const fn root(step: &Step) -> Option<Rank> {
         Step::Reduce { to, .. } => *to,
         _ => None,
     }
+}
+
+/// Whether members do nothing wrong, and wait for nothing in vain, but some are lost.
+fn are_only_lost(world: &Cluster) -> bool {
+    world.scenario.has_only_losses() && !some_call_waits_forever(world)
 }

@@ -38,6 +38,10 @@ const FOUND: [u64; 9] = [131, 764, 11_473, 479_352_926_888, 245, 7_932, 7_157, 2
 /// calls that had not begun anew; the result of a member that was lost in the round after.
 const FOUND_WITH_LOSSES: [u64; 4] = [3_855, 5_141, 13_666, 6_478];
 
+/// The same with other faults as well: a member that waited for its part of a scatter and was not probed,
+/// while the root waited in a barrier.
+const FOUND_WITH_FAULTS: [u64; 3] = [1_361, 1_652, 1_977];
+
 fn seeds(count: u64) -> Range<u64> {
     let Ok(text) = std::env::var("LIBI_SEEDS") else { return base()..base() + count };
     match text.split_once("..") {
@@ -91,6 +95,11 @@ fn a_death_amid_large_transfers_stalls_no_other_call() {
 #[test]
 fn calls_go_on_without_lost_members_and_all_others_agree_which() {
     try_all(FOUND_WITH_LOSSES.into_iter().chain(seeds(wanted())), Scenario::surviving);
+}
+
+#[test]
+fn calls_go_on_whatever_else_goes_wrong() {
+    try_all(FOUND_WITH_FAULTS.into_iter().chain(seeds(wanted())), Scenario::drawn_and_surviving);
 }
 
 fn try_all(seeds: impl Iterator<Item = u64>, drawn: fn(u64) -> (Session, Scenario)) {

@@ -115,6 +115,19 @@ impl Scenario {
         (session, scenario)
     }
 
+    /// A session with any faults that goes on without the members that are lost.
+    pub(crate) fn drawn_and_surviving(seed: u64) -> (Session, Self) {
+        let (session, mut scenario) = Self::drawn(seed);
+        scenario.completion.continues = true;
+        (session, scenario)
+    }
+
+    /// Whether members do nothing wrong, but some are lost.
+    pub(crate) fn has_only_losses(&self) -> bool {
+        let Self { stalls, mistakes, bad_roots, timeouts, .. } = self;
+        stalls.is_empty() && mistakes.is_empty() && bad_roots.is_empty() && timeouts.is_empty()
+    }
+
     /// A session that goes on without the members that are lost.
     pub(crate) fn surviving(seed: u64) -> (Session, Self) {
         let mut rng = Rng::new(seed).fork(7);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use libi_comm::{Address, Bytes, Call, CallId, CommError, Effect, Event, Frame, Group, Outcome};
+use libi_comm::{Address, Bytes, Call, CallId, CommError, Completion, Effect, Event, Frame, Group, Outcome};
 use libi_core::ids::{LinkId, Rank};
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id, World};
@@ -240,7 +240,9 @@ impl Cluster {
 
     /// Whether a member completes another call locally than the program means at a step.
     fn is_mistaken(&self, who: Address, step: u32) -> bool {
-        !self.scenario.completion.strict && self.scenario.mistakes.contains_key(&(who, step))
+        let Completion { strict, continues, .. } = self.scenario.completion;
+        // All that call something else may be lost.
+        (!strict || continues) && self.scenario.mistakes.contains_key(&(who, step))
     }
 
     /// Whether a key may be missing: its put failed, or the fence after it did.
