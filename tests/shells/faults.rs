@@ -231,7 +231,8 @@ fn play((fault, fate): &Case<'_>, share: &[&str], bad: &[u32]) {
             // What was withdrawn is no attempt, but may have been the call that was to fail.
             let withdrawn = u32::from(host.withdrawn);
             let expected = attempts - withdrawn..=attempts + spare + withdrawn;
-            assert!(expected.contains(&calls), "{calls} calls: {about}");
+            let log = scene.lab.log().into_iter().filter(|call| call["host"] == host.name);
+            assert!(expected.contains(&calls), "{calls} calls: {about}: {:#?}", log.collect::<Vec<_>>());
         }
     }
     match fate {

@@ -117,7 +117,8 @@ impl Launcher {
             if speaks_of_here || !given_up || failure.cause == Cause::Cancelled {
                 let was_silent = failure.elapsed > self.timeout();
                 let tried = speaks_of_here || failure.was_login_denied() || was_silent;
-                reports.push(ChildMessage::HandBack(launch.host, launch.attempt.after_loss(), tried));
+                let next = self.next_elsewhere(launch.attempt, &failure, terms);
+                reports.push(ChildMessage::HandBack(launch.host, next, tried));
             } else {
                 self.give_up_host(launch, failure, reports);
             }
@@ -149,24 +150,38 @@ impl Launcher {
         };
         reports.push(ChildMessage::CannotLaunch(why, certain));
         let next_deferred = |(Launch { host, attempt }, failure): (Launch, Failure)| {
-            // It is this launcher's, or another one can tell at once whose fault it is.
-            if certain || !failure.is_retryable() {
-                return (host, attempt.after_loss(), true);
-            }
-            let most = attempts_allowed(terms.options.rules.attempts, &failure).saturating_sub(1);
-            let failed = attempt.failed.saturating_add(1);
-            let next = if failed <= most { Attempt { failed, ..attempt } } else { attempt.after_loss() };
-            (host, Attempt { failed: failed.min(most), ..next }, true)
+            (host, self.next_elsewhere(attempt, &failure, terms), true)
         };
+        let deferred: Vec<_> = deferred.into_iter().map(next_deferred).collect();
         let next_unlaunched = |Launch { host, attempt }| {
             let tried = failed.contains(&host);
             (host, if certain && tried { attempt.after_loss() } else { attempt }, tried)
         };
         let unlaunched = self.drain_unlaunched().into_iter().map(next_unlaunched);
-        for (host, next, tried) in deferred.into_iter().map(next_deferred).chain(unlaunched) {
+        for (host, next, tried) in deferred.into_iter().chain(unlaunched) {
             reports.push(ChildMessage::HandBack(host, next, tried));
         }
         Some(if certain { SilentLaunches::Cancel } else { SilentLaunches::Shorten(timeout) })
+    }
+
+    /// The next attempt, by another launcher, at a host whose launch has failed here, where launching
+    /// does not work.
+    fn next_elsewhere(&self, attempt: Attempt, failure: &Failure, terms: &Terms) -> Attempt {
+        let next = attempt.after_loss();
+        if self.health.is_certainly_unusable() {
+            return next;
+        }
+        if failure.cause == Cause::Cancelled && !failure.was_login_denied() {
+            // It was cut short: the failures before it count.
+            return Attempt { failed: attempt.failed, ..next };
+        }
+        if !failure.is_retryable() {
+            return next; // another launcher can tell at once whose fault it is
+        }
+        let most = attempts_allowed(terms.options.rules.attempts, failure).saturating_sub(1);
+        let failed = attempt.failed.saturating_add(1);
+        let next = if failed <= most { attempt } else { next };
+        Attempt { failed: failed.min(most), ..next }
     }
 
     /// Hands back a new share, if launching does not work here.

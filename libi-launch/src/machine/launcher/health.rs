@@ -62,7 +62,10 @@ pub(super) struct LaunchHealth {
 enum HealthState {
     Undecided(Box<Evidence>),
     Healthy,
-    Unusable,
+    /// Whether the launcher is certainly at fault.
+    Unusable {
+        certain: bool,
+    },
 }
 
 /// The launches while the state is undecided.
@@ -118,7 +121,12 @@ impl LaunchHealth {
     }
 
     pub(super) fn is_unusable(&self) -> bool {
-        matches!(self.state, HealthState::Unusable)
+        matches!(self.state, HealthState::Unusable { .. })
+    }
+
+    /// Whether this launcher is certainly at fault for launches that fail here.
+    pub(super) fn is_certainly_unusable(&self) -> bool {
+        matches!(self.state, HealthState::Unusable { certain: true })
     }
 
     /// Whether new children are given hosts: not if more children cannot launch, or doubt it, than have
@@ -159,7 +167,7 @@ impl LaunchHealth {
     pub(super) fn failed_hosts(&self) -> usize {
         match &self.state {
             HealthState::Undecided(evidence) => evidence.failed.len(),
-            HealthState::Healthy | HealthState::Unusable => 0,
+            HealthState::Healthy | HealthState::Unusable { .. } => 0,
         }
     }
 
@@ -187,7 +195,7 @@ impl LaunchHealth {
                 self.state = HealthState::Healthy;
                 deferred
             }
-            HealthState::Healthy | HealthState::Unusable => Vec::new(),
+            HealthState::Healthy | HealthState::Unusable { .. } => Vec::new(),
         }
     }
 
@@ -215,7 +223,7 @@ impl LaunchHealth {
     pub(super) fn take_deferred(&mut self) -> Vec<(Launch, Failure)> {
         match &mut self.state {
             HealthState::Undecided(evidence) => std::mem::take(&mut evidence.deferred),
-            HealthState::Healthy | HealthState::Unusable => Vec::new(),
+            HealthState::Healthy | HealthState::Unusable { .. } => Vec::new(),
         }
     }
 
@@ -244,7 +252,7 @@ impl LaunchHealth {
         let why = evidence.first_failure.take_if(|_| collapses)?;
         let deferred = std::mem::take(&mut evidence.deferred);
         let failed = evidence.failed.keys().copied().collect();
-        self.state = HealthState::Unusable;
+        self.state = HealthState::Unusable { certain };
         Some(LauncherUnusable { why, certain, deferred, failed })
     }
 
@@ -252,7 +260,7 @@ impl LaunchHealth {
     pub(super) fn next_wake(&self) -> Option<Instant> {
         match &self.state {
             HealthState::Undecided(evidence) => evidence.next_wake,
-            HealthState::Healthy | HealthState::Unusable => None,
+            HealthState::Healthy | HealthState::Unusable { .. } => None,
         }
     }
 }

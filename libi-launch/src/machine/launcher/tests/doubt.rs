@@ -32,6 +32,32 @@ fn refusals_by_an_overloaded_server_count_when_the_host_is_handed_back() {
     assert_eq!(back.failed, allowed - 1);
 }
 
+#[test]
+fn what_is_in_flight_when_all_of_few_hosts_have_failed_counts_as_what_has_failed_before() {
+    let attempt = |failed, lost| Attempt { failed, lost, ..Attempt::default() };
+    for (cause, before, expected) in [
+        (Cause::TimedOut, 0, attempt(2, 0)),
+        (Cause::TimedOut, 1, attempt(2, 1)), // one attempt is left in any case
+        (Cause::Cancelled, 0, attempt(1, 1)),
+    ] {
+        let mut leader = Leader::of(0..0);
+        let specs = (5..8).map(|host| HostSpec { attempt: attempt(before, 0), ..spec(host) }).collect();
+        leader.launcher.accept(specs, leader.launcher.estimate(), false);
+        let first: Vec<Launch> = (1..4).map_while(|second| leader.launch(at(second))).collect();
+        leader.fail(first[0], failure(Cause::TimedOut), at(5));
+        let again = leader.launch(at(500)).unwrap();
+        assert_eq!(again, Launch { host: HostIndex(5), attempt: attempt(before + 1, 0) });
+        first[1..].iter().for_each(|launch| leader.fail(*launch, failure(Cause::TimedOut), at(501)));
+        leader.act(at(501), Launcher::evaluate_health);
+        assert_eq!(leader.reports(), "C B6 B7");
+        leader.fail(again, failure(cause.clone()), at(502));
+        let [ChildMessage::HandBack(host, next, _)] = leader.reports[..] else {
+            panic!("{:?}", leader.reports)
+        };
+        assert_eq!((host, next), (again.host, expected), "{cause:?} after {before}");
+    }
+}
+
 /// A login that was denied.
 fn denied() -> Failure {
     Failure {
