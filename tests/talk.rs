@@ -177,6 +177,23 @@ fn calls_go_on_without_members_that_are_killed_and_all_others_agree() {
 }
 
 #[test]
+fn the_front_end_hears_which_members_are_missing_in_a_gather() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let options = LaunchOptions::local().engine(Apart).on_loss(OnLoss::Continue);
+    let members = lab.members("a:2,b:2", &["join", "only:2:signal:9", "talk:everyone", "finish:30000"]);
+    let session = launch_with(&front, &[members], &options);
+    for text in ["one", "two"] {
+        session.broadcast(text).wait(TIMEOUT).unwrap();
+    }
+    for text in ["one", "two"] {
+        let (parts, missing) = session.gather().wait_with_missing(TIMEOUT).unwrap();
+        let part = |rank| if rank == 2 { Bytes::new() } else { format!("{text} {rank}").into() };
+        assert_eq!((parts, missing), ((0..4).map(part).collect(), [Rank(2)].into_iter().collect()));
+    }
+    all_is_well("a:2,b:2", &Heard::all(&front), &[(2, Exit::Signal(libc::SIGKILL))]);
+}
+
+#[test]
 fn the_master_and_the_front_end_talk_in_the_order_in_which_they_send() {
     for (engine, hosts) in
         [InProgram, Apart].into_iter().flat_map(|engine| ["a", "a:2,b,c:2"].map(|hosts| (engine, hosts)))

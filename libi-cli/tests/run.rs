@@ -69,19 +69,6 @@ fn the_exit_status_tells_what_failed() {
 }
 
 #[test]
-fn the_first_failure_ends_all_if_that_is_asked_for() {
-    let words = ["--on-loss", "end", "-n", "2", programs::member(), "join", "only:1:exit:3", "wait"];
-    let (status, _, text) = run(&words);
-    let mut lines: Vec<_> = text.lines().collect();
-    lines.sort_unstable();
-    let expected =
-        ["libi: rank 0 on localhost was killed by signal 15", "libi: rank 1 on localhost exited 3"];
-    assert_eq!((status, lines.as_slice()), (1, &expected[..]));
-    let (status, _, text) = run(&["--on-loss", "die", programs::member()]);
-    assert!(status == 2 && text.contains("expected fail, continue or end"), "{text}");
-}
-
-#[test]
 fn standard_input_goes_to_the_master() {
     let mut child = libi(&["-n", "2", "--tag", programs::member(), "join", "read", "finish:20000"])
         .stdin(Stdio::piped())

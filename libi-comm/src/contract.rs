@@ -144,6 +144,9 @@ pub enum Call {
     },
     /// Makes everything that was put before the fence visible to all members.
     Fence,
+    /// Takes the place of a collective call that this member cannot make: others, which make it, get this
+    /// error in [`CommError::Failed`], or [`CommError::Cancelled`] if there is none.
+    Abort(Option<CommError>),
     /// Sends a message.
     Send {
         /// The receiver.

@@ -20,27 +20,28 @@ mod reduce_by;
 
 mod p2p;
 
+mod handle;
+
 mod keys;
 
-use std::ffi::CString;
 use std::os::fd::AsRawFd;
 use std::ptr::null_mut;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::{c_char, c_int};
-use libi::{Bytes, Member, MemberOptions, Pending, Ranks};
+use libi::{Bytes, Member, MemberOptions, Pending};
 
+use self::handle::JoinedMember;
+pub use self::handle::MemberHandle;
 use crate::args::{self, OutParam};
 use crate::data::{self, libi_data};
 use crate::error::{CallError, CallResult, code};
 use crate::object::{self, ask, give, handle, query, with};
 use crate::pending::{self, Outcome, libi_pending};
 use crate::progress::{self, libi_progress_arg};
-use crate::reentry::{self, ProcessLocal};
+use crate::reentry;
 use crate::result::libi_result::{self, LIBI_NONE};
 use crate::result::{LIBI_FOREVER, libi_timeout};
 use crate::session::{group_of, libi_ranks, libi_ranks_arg};
-use crate::text::c_string;
 
 /// This process as a member of a session. Any number of threads may use it.
 ///
@@ -68,44 +69,6 @@ pub struct libi_member {
 }
 
 handle!(libi_member, "member", MemberHandle);
-
-/// The member belongs to the process that has joined; what it was told about itself may be read
-/// in forked children too.
-pub struct MemberHandle(ProcessLocal<JoinedMember>);
-
-struct JoinedMember {
-    member: Member,
-    host_name: CString,
-    /// The members that were missing in the last operation.
-    missing: Mutex<Ranks>,
-}
-
-impl JoinedMember {
-    fn new(member: Member) -> Self {
-        Self { host_name: c_string(member.host_name()), member, missing: Mutex::default() }
-    }
-
-    fn missing(&self) -> MutexGuard<'_, Ranks> {
-        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl MemberHandle {
-    /// For a call that starts something or waits.
-    fn member(&self) -> CallResult<&Member> {
-        Ok(&self.0.get()?.member)
-    }
-
-    /// For what does not change.
-    fn constant(&self) -> &JoinedMember {
-        self.0.fixed()
-    }
-
-    /// For what changes, in the process that has joined.
-    fn current(&self) -> Option<&Member> {
-        self.0.look().map(|joined| &joined.member)
-    }
-}
 
 /// A member. The string belongs to the member. Since 0.1.
 #[repr(C)]
@@ -155,7 +118,7 @@ pub unsafe extern "C" fn libi_member_init(
         reentry::may_wait()?;
         let options = MemberOptions::new().progress(progress::progress(progress)?);
         let member = Member::with(&options)?;
-        place.put(give(MemberHandle(ProcessLocal::new(JoinedMember::new(member)))));
+        place.put(give(MemberHandle::new(member)));
         Ok(())
     };
     code(reentry::guarded(init))
@@ -237,7 +200,7 @@ pub unsafe extern "C" fn libi_member_ranks(
                 handle.current().map_or(0, |member| args::write_ranks(&member.lost(), ranks, room))
             }
             Ok(libi_ranks::LIBI_RANKS_MISSING) => {
-                handle.current().map_or(0, |_| args::write_ranks(&handle.constant().missing(), ranks, room))
+                handle.missing().map_or(0, |missing| args::write_ranks(&missing, ranks, room))
             }
             Ok(libi_ranks::LIBI_RANKS_ENDED) | Err(_) => 0,
         })
@@ -329,7 +292,7 @@ unsafe fn wait<T>(
         with(member, |handle| {
             let pending = begin(handle.member()?)?;
             let (result, missing) = pending.wait_with_missing(args::timeout(timeout))?;
-            *handle.constant().missing() = missing;
+            handle.note_missing(missing);
             put(result)
         })
     }

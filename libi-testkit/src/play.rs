@@ -168,7 +168,7 @@ impl Caller for Member {
             Call::Receive { from: Address::FrontEnd, .. } if self.is_master() => {
                 started(self.recv(), Outcome::Data)
             }
-            Call::Receive { from: Address::FrontEnd, .. } => None,
+            Call::Receive { from: Address::FrontEnd, .. } | Call::Abort(_) => None,
             Call::Put { key, value, scope } => started(self.put(key, value, scope), done),
             Call::Get { key, wait: true } => started(self.get(key), move |value| found(Some(value))),
             Call::Get { key, .. } => started(self.find(key), found),

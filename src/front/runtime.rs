@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use crate::engine::session_io::SessionIo;
 use crate::engine::sys::duplicate;
 use crate::executor::{CallRequest, Executor, Progress, ReadyFd, Shared};
-use crate::talk::{Pending, Reading, ReadingWithMissing};
+use crate::talk::{Pending, Reading, ReadingWithMissing, with_missing};
 
 /// A command for the reactor.
 pub(super) enum FrontCommand {
@@ -99,8 +99,7 @@ impl FrontRuntime {
         call: Call,
         read: Reading<T>,
     ) -> Pending<T> {
-        let id = self.executor.start(number, call);
-        Pending::called(Arc::clone(&self.executor) as _, id, what, read)
+        self.call_with_missing(number, what, call, with_missing(read))
     }
 
     /// The same for a call whose result says which members are missing.
@@ -112,7 +111,7 @@ impl FrontRuntime {
         read: ReadingWithMissing<T>,
     ) -> Pending<T> {
         let id = self.executor.start(number, call);
-        Pending::called_with_missing(Arc::clone(&self.executor) as _, id, what, read)
+        Pending::called(Arc::clone(&self.executor) as _, id, what, read)
     }
 
     /// Waits until `ready` returns something, for at most `timeout`. The reactor makes progress

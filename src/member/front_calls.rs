@@ -7,7 +7,8 @@
 //!
 //! A broadcast takes its place in the order of collective calls when the master makes it, although
 //! its data arrive later. Until then the collective calls that follow are held back here. If no
-//! data arrive, the broadcast is made without, which fails it for all members.
+//! data arrive, the broadcast is aborted: members that wait for it hear that the master has cancelled
+//! it, or why the master cannot make it.
 //!
 //! Other members make an ordinary broadcast or gather with the master as root.
 
@@ -83,7 +84,7 @@ impl FrontCalls {
         let timed_out = Err(CommError::TimedOut { what: "the call" });
         if self.awaiting == Some(id) {
             steps.extend([FrontStep::Cancel(message_of(id)), FrontStep::Finish(id, timed_out)]);
-            return self.received(id, None, steps);
+            return self.received(id, Err(None), steps);
         }
         if self.held.iter().any(|(held, _)| *held == id) {
             // The other members count this call as well, so it is made in its turn.
@@ -130,11 +131,11 @@ impl FrontCalls {
             });
         } else if self.awaiting == Some(call) {
             match result {
-                Ok(Outcome::Data(data)) => self.received(call, Some(data), steps),
-                Ok(_) => self.received(call, None, steps),
+                Ok(Outcome::Data(data)) => self.received(call, Ok(data), steps),
+                Ok(_) => self.received(call, Err(None), steps),
                 Err(error) => {
-                    steps.push(FrontStep::Finish(call, Err(error)));
-                    self.received(call, None, steps);
+                    steps.push(FrontStep::Finish(call, Err(error.clone())));
+                    self.received(call, Err(Some(error)), steps);
                 }
             }
         } else {
@@ -142,10 +143,15 @@ impl FrontCalls {
         }
     }
 
-    /// Makes the broadcast, and the calls behind it. Without data it fails for all members.
-    fn received(&mut self, id: CallId, data: Option<Bytes>, steps: &mut Vec<FrontStep>) {
+    /// Makes the broadcast, or aborts it without data, for this error if there is one; then the calls behind
+    /// it.
+    fn received(&mut self, id: CallId, data: Result<Bytes, Option<CommError>>, steps: &mut Vec<FrontStep>) {
         self.awaiting = None;
-        steps.push(FrontStep::Call(id, Call::Broadcast { root: Rank(0), data, length: None }));
+        let call = match data {
+            Ok(data) => Call::Broadcast { root: Rank(0), data: Some(data), length: None },
+            Err(why) => Call::Abort(why),
+        };
+        steps.push(FrontStep::Call(id, call));
         self.release(steps);
     }
 
@@ -162,10 +168,7 @@ impl FrontCalls {
                         steps.push(FrontStep::Cancel(id));
                     }
                 }
-                Held::FromFront if is_cancelled => {
-                    let call = Call::Broadcast { root: Rank(0), data: None, length: None };
-                    steps.push(FrontStep::Call(id, call));
-                }
+                Held::FromFront if is_cancelled => steps.push(FrontStep::Call(id, Call::Abort(None))),
                 Held::FromFront => {
                     self.awaiting = Some(id);
                     let call = Call::Receive { from: Address::FrontEnd, tag: BROADCAST_TAG };
@@ -186,6 +189,7 @@ mod tests {
             FrontStep::Call(id, Call::Broadcast { data, .. }) => {
                 format!("broadcast {} {}", id.0, data.is_some())
             }
+            FrontStep::Call(id, Call::Abort(_)) => format!("broadcast {} false", id.0),
             FrontStep::Call(id, Call::Send { .. }) => format!("send {}", id.0 & !MESSAGE),
             FrontStep::Call(id, _) => format!("call {}", id.0),
             FrontStep::Cancel(id) => format!("cancel {}", id.0 & !MESSAGE),

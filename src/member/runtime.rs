@@ -23,7 +23,7 @@ use crate::engine::session_io::SessionIo;
 use crate::engine::stream::Stream;
 use crate::engine::sys::{duplicate, is_main_thread};
 use crate::executor::{CallRequest, Executor, Progress, Shared};
-use crate::talk::{Pending, Reading};
+use crate::talk::{Pending, Reading, with_missing};
 
 /// The stage of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -173,7 +173,7 @@ impl MemberRuntime {
             return Pending::over(what, Err(CommError::Ended));
         }
         let id = self.executor.start(PARTY, call);
-        Pending::called(Arc::clone(&self.executor) as _, id, what, read)
+        Pending::called(Arc::clone(&self.executor) as _, id, what, with_missing(read))
     }
 
     /// Starts a call by this command.
@@ -187,7 +187,7 @@ impl MemberRuntime {
             return Pending::over(what, Err(CommError::Ended));
         }
         let id = self.executor.start_by(PARTY, command);
-        Pending::called(Arc::clone(&self.executor) as _, id, what, read)
+        Pending::called(Arc::clone(&self.executor) as _, id, what, with_missing(read))
     }
 
     pub(super) fn tell(&self, input: Input) {

@@ -73,7 +73,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libi_comm::{CallId, CommError, Outcome};
-
 use libi_core::ranks::Ranks;
 
 use crate::executor::{CallResult, CallWaiter, Completed};
@@ -87,6 +86,11 @@ pub(crate) type Reading<T> = Box<dyn FnOnce(Outcome) -> Result<T, CommError> + S
 
 /// The same, with the lost members that are missing in the result.
 pub(crate) type ReadingWithMissing<T> = Box<dyn FnOnce(Completed) -> Result<(T, Ranks), CommError> + Send>;
+
+/// A reading of an outcome from which the missing members do not follow.
+pub(crate) fn with_missing<T: 'static>(read: Reading<T>) -> ReadingWithMissing<T> {
+    Box::new(|Completed { outcome, missing }| Ok((read(outcome)?, missing)))
+}
 
 /// A started operation: wait for it, poll it, or cancel it.
 ///
@@ -107,20 +111,6 @@ enum PendingState<T> {
 
 impl<T> Pending<T> {
     pub(crate) fn called(
-        waiter: Arc<dyn CallWaiter>,
-        id: CallId,
-        what: &'static str,
-        read: Reading<T>,
-    ) -> Self
-    where
-        T: 'static,
-    {
-        let read = |Completed { outcome, missing }| Ok((read(outcome)?, missing));
-        Self::called_with_missing(waiter, id, what, Box::new(read))
-    }
-
-    /// An operation that says itself which members are missing.
-    pub(crate) fn called_with_missing(
         waiter: Arc<dyn CallWaiter>,
         id: CallId,
         what: &'static str,
@@ -214,9 +204,7 @@ impl<T> Pending<T> {
             _ => None,
         }
     }
-}
 
-impl<T> Pending<T> {
     fn note_missing(&mut self, read: Result<(T, Ranks), CommError>) -> Result<T, CommError> {
         let (result, missing) = read?;
         self.missing = missing;
@@ -326,7 +314,8 @@ mod tests {
         assert_eq!(decode_parts(all.clone()), Ok((parts, missing)));
         assert_eq!(decode_parts(encode_parts(&[], &Ranks::new())), Ok((Vec::new(), Ranks::new())));
         assert!(decode_parts(libi_comm::Bytes::new()).is_err());
-        assert!(decode_parts(all.slice(..all.len() - 1)).is_err() && decode_parts(all.slice(..9)).is_err());
+        assert!(decode_parts(all.slice(..all.len() - 1)).is_err() && decode_parts(all.slice(..5)).is_err());
+        assert!(decode_parts(all.slice(..9)).is_err());
         assert!(decode_parts(vec![0xff; 9].into()).is_err());
     }
 

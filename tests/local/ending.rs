@@ -303,3 +303,17 @@ fn the_first_failure_ends_the_session_where_that_was_asked_for() {
         std::fs::remove_file(lab.path("go")).unwrap();
     }
 }
+
+#[test]
+fn a_termination_is_not_hastened_by_members_that_it_ends() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let options = LaunchOptions::local().on_loss(OnLoss::End);
+    let words = ["only:1:ignore:15", "join", "only:1:ignore:15", "out:ready", "wait"];
+    let session = launch_with(&front, &[lab.members("a:2", &words)], &options);
+    let mut heard = Heard::default();
+    heard.until(&front, "all are ready", |heard| heard.texts.len() == 2);
+    let (begun, grace) = (std::time::Instant::now(), ms(2_700));
+    session.terminate(grace).unwrap();
+    assert!(begun.elapsed() >= grace, "{:?}", begun.elapsed());
+    lab.is_empty_within(SOON);
+}

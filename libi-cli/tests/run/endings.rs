@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use libi_testkit::local::{Lab, MARK, SOON, eventually, status};
+use libi_testkit::programs;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -181,4 +182,17 @@ fn standard_output_that_is_full_ends_the_run() {
         (2, "libi: cannot write standard output: No space left on device (os error 28)\n")
     );
     lab.is_empty_within(SOON);
+}
+
+#[test]
+fn the_first_failure_ends_all_if_that_is_asked_for() {
+    let words = ["--on-loss", "end", "-n", "2", programs::member(), "join", "only:1:exit:3", "wait"];
+    let (status, _, text) = run(&words);
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    let expected =
+        ["libi: rank 0 on localhost was killed by signal 15", "libi: rank 1 on localhost exited 3"];
+    assert_eq!((status, lines.as_slice()), (1, &expected[..]));
+    let (status, _, text) = run(&["--on-loss", "die", programs::member()]);
+    assert!(status == 2 && text.contains("expected fail, continue or end"), "{text}");
 }

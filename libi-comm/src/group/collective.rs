@@ -105,6 +105,14 @@ impl Collective {
             Some(Due::Unreported(broken)) => return self.abort(nth, broken, None, ctx),
             None => {}
         }
+        let call = match call {
+            Call::Abort(None) => return self.begin_abort(nth, AbortCause::Cancelled(me), ctx),
+            Call::Abort(Some(why)) => {
+                let cause = AbortCause::Failed(Some(me), why.to_string());
+                return self.fail(nth, why, cause, ctx);
+            }
+            call => call,
+        };
         let (called, contribution) = match prepare(call, me, self.completion.continues, ctx.view) {
             Ok(entered) => entered,
             Err(why) => {
@@ -116,7 +124,9 @@ impl Collective {
                 return self.fail(nth, why, cause, ctx);
             }
         };
-        self.survival.keep(nth, called, &contribution);
+        if self.continues() {
+            self.survival.keep(nth, called, &contribution);
+        }
         if !self.survival.is_halted() {
             self.enter(nth, (me, called), contribution, ctx);
         }
@@ -361,7 +371,7 @@ impl Collective {
 
     /// A call is over in this process, with this signature, or aborted.
     fn over(&mut self, nth: u64, by: Option<(Rank, CallSignature)>, arrived: u64, ctx: &mut CallContext<'_>) {
-        if ctx.view.members_from_here() == 0 {
+        if self.continues() && ctx.view.members_from_here() == 0 {
             // Calls other than fences do not pass here any more.
             return self.progress.restart(nth + 1, std::iter::empty());
         }
@@ -384,7 +394,9 @@ impl Collective {
         let Some(state) = self.open.get_mut(&nth).filter(|state| !state.is_done()) else { return };
         // Agents without members only hear of keys.
         let all_hear = state.operation.late_messages().is_some();
-        let links = self.entered.links().filter(|link| all_hear || ctx.view.has_members(*link));
+        let branches = ctx.view.topology.branches.iter();
+        let hear = branches.filter(|branch| all_hear || !branch.ranks.is_empty()).map(|branch| branch.link);
+        let links = hear.filter(|link| self.entered.contains(*link));
         links.for_each(|link| state.to_notify.insert(link, ()));
         let decided_in = state.decided_in.take();
         let CallContext { now, view, kvs, memory, out } = ctx;
@@ -392,7 +404,7 @@ impl Collective {
         if let Err(why) = state.all_called(&mut CallContext { now: *now, view, kvs, memory, out }) {
             return self.fail_here(nth, why, ctx);
         }
-        if state.operation.messages().is_some() {
+        if self.completion.continues && state.operation.messages().is_some() {
             self.survival.keep_messages(nth, state.by, &state.next_messages);
         }
     }

@@ -174,7 +174,9 @@ pub(super) fn arguments(call: Call) -> Option<Arguments> {
         Call::Ring { count, left, right } => {
             of(Kind::Ring, None, Message(RingSegment::of(count, &left, &right).encode()), Stated::Nothing)
         }
-        Call::Send { .. } | Call::Receive { .. } | Call::Put { .. } | Call::Get { .. } => None,
+        Call::Send { .. } | Call::Receive { .. } | Call::Put { .. } | Call::Get { .. } | Call::Abort(_) => {
+            None
+        }
     }
 }
 

@@ -149,7 +149,6 @@ pub(crate) enum Next {
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Survival {
-    pub(crate) is_on: bool,
     /// The round of the last halt.
     pub(crate) round: u64,
     halt: Option<Halt>,
@@ -175,8 +174,7 @@ pub(crate) struct Survival {
 impl Survival {
     pub(crate) fn new(completion: &Completion, view: &GroupView) -> Self {
         let completed_below = view.live_branches().map(|link| (link, 0)).collect();
-        let (is_on, much) = (completion.continues, completion.lead_bytes / 4);
-        Self { is_on, completed_below, much, ..Self::default() }
+        Self { completed_below, much: completion.lead_bytes / 4, ..Self::default() }
     }
 
     pub(crate) const fn is_halted(&self) -> bool {
@@ -185,11 +183,9 @@ impl Survival {
 
     /// This member has made a call.
     pub(crate) fn keep(&mut self, nth: u64, called: CallSignature, contribution: &Contribution) {
-        if self.is_on {
-            let (contribution, bytes) = (contribution.clone(), contribution.len());
-            self.bytes += bytes;
-            self.kept.insert(nth, KeptCall { called, contribution, result: None, bytes });
-        }
+        let (contribution, bytes) = (contribution.clone(), contribution.len());
+        self.bytes += bytes;
+        self.kept.insert(nth, KeptCall { called, contribution, result: None, bytes });
     }
 
     /// This member has the result of a call.
@@ -336,7 +332,7 @@ impl Survival {
         by: (Rank, CallSignature),
         messages: &BTreeMap<LinkId, Bytes>,
     ) {
-        if self.is_on && nth >= self.completed {
+        if nth >= self.completed {
             self.repeated.insert(nth, Repeated { by, messages: messages.clone() });
         }
     }

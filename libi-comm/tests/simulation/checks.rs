@@ -392,7 +392,9 @@ fn what_is_called(call: &Call, me: Rank) -> Option<CallSignature> {
         }
         Call::Scan { inclusive: true, .. } => (Kind::ScanCustom, None, Length::Unknown),
         Call::Scan { .. } => (Kind::ExScanCustom, None, Length::Unknown),
-        Call::Send { .. } | Call::Receive { .. } | Call::Put { .. } | Call::Get { .. } => return None,
+        Call::Abort(_) | Call::Send { .. } | Call::Receive { .. } | Call::Put { .. } | Call::Get { .. } => {
+            return None;
+        }
     };
     Some(CallSignature { kind, root, length })
 }

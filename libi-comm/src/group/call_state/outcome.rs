@@ -24,8 +24,12 @@ impl CallState {
         if !ready || !self.received.is_complete() || self.holds_own(may_send) {
             return None;
         }
+        Some(self.report(view))
+    }
+
+    fn report(&mut self, view: &GroupView) -> Outcome {
         self.own = OwnPart::Reported;
-        Some(self.outcome.take().unwrap_or_else(|| self.outcome_of_data(view.topology.size)))
+        self.outcome.take().unwrap_or_else(|| self.outcome_of_data(view.topology.size))
     }
 
     fn outcome_of_data(&mut self, size: u32) -> Outcome {
@@ -67,9 +71,6 @@ impl CallState {
     pub(crate) fn settle(&mut self, view: &GroupView) -> Option<Outcome> {
         self.stage = Stage::Done;
         let is_open = self.own == OwnPart::Called && self.received.is_complete();
-        is_open.then(|| {
-            self.own = OwnPart::Reported;
-            self.outcome.take().unwrap_or_else(|| self.outcome_of_data(view.topology.size))
-        })
+        is_open.then(|| self.report(view))
     }
 }

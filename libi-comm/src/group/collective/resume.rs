@@ -103,7 +103,7 @@ impl Collective {
     /// Calls go on by this plan. The view is the new one; `before`, the one before.
     pub(crate) fn resume(&mut self, plan: &Plan, before: &GroupView, ctx: &mut CallContext<'_>) {
         let kept = self.survival.resume(plan, ctx.view);
-        self.entered.retain(|link, _| ctx.view.live_branches().any(|live| live == link));
+        self.entered.retain(|link, _| !ctx.view.cut.contains(&link));
         let mut halted = std::mem::take(&mut self.open);
         self.freed = 0..0;
         self.progress.restart(plan.first, ctx.view.links_between_members());

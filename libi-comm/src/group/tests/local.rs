@@ -151,3 +151,24 @@ fn a_different_call_is_recognised_after_the_own_one_is_complete() {
     }
     assert_eq!(cluster.all(2, |_| Call::Barrier), vec![Ok(Outcome::Done); 2]);
 }
+
+#[test]
+fn a_root_that_cannot_make_a_call_says_why_to_all_others_and_the_next_succeeds() {
+    each(|size, cluster| {
+        for (nth, why) in [(0, None), (1, Some(CommError::FrontEndLost))] {
+            let root = Rank(0);
+            let call = |who| match who {
+                0 => Call::Abort(why.clone()),
+                _ => Call::Broadcast { root, data: None, length: None },
+            };
+            let told = match &why {
+                None => CommError::Cancelled { nth, by: root },
+                Some(why) => CommError::Failed { nth, by: Some(root), why: why.to_string() },
+            };
+            let results = cluster.all(size, call);
+            assert_eq!(results[0], Err(why.unwrap_or_else(|| told.clone())));
+            assert!(results[1..].iter().all(|result| *result == Err(told.clone())), "{results:?}");
+        }
+        assert_eq!(cluster.all(size, |_| Call::Barrier), vec![Ok(Outcome::Done); size]);
+    });
+}

@@ -210,6 +210,24 @@ fn lookups_fail_when_the_server_is_lost() {
 }
 
 #[test]
+fn a_fence_that_ends_keeps_what_a_later_one_has_sent_upwards() {
+    let leader = view(member(true, false));
+    let (mut at_top, mut below, mut out) = (KeyStore::default(), KeyStore::default(), Vec::new());
+    let top = view(Topology { top: true, branches: vec![branch(1, false)], ..member(true, false) });
+    at_top.fence_from_below(1, below.fence_up(1)).unwrap();
+    below.put(CallId(1), "k".into(), "v".into(), Replicated, &leader, &mut out);
+    let _ = below.fence_up(2);
+    below.fence_down(1, at_top.fence_decided(1), &leader, &mut out).unwrap();
+    // The second is aborted.
+    at_top.fence_from_below(3, below.fence_up(3)).unwrap();
+    at_top.fence_decided(3);
+    out.clear();
+    at_top.get(CallId(2), "k".into(), false, &top, &mut out);
+    let found = Ok(Outcome::Found(Some("v".into())));
+    assert!(matches!(&out[..], [Effect::Finish(_, result)] if *result == found), "{out:?}");
+}
+
+#[test]
 fn a_node_that_missed_a_fence_catches_up_with_the_next() {
     let leader = member(true, false);
     let top = Topology { top: true, branches: vec![branch(1, false)], ..member(true, false) };
