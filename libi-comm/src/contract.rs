@@ -284,6 +284,9 @@ pub enum Event {
     Cancel(CallId),
     /// The time of the last [`Effect::WakeAt`] has come.
     Woken,
+    /// The program is about to end in order. Where calls [go on](Completion::continues), all other members
+    /// tell when they have completed what this one has.
+    Leave,
     /// Ask the parent to confirm everything that was sent to it. The answer is
     /// [`Effect::Confirmed`] with this number; there is none before the session is up.
     Confirm(u64),

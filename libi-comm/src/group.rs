@@ -183,6 +183,15 @@ impl Group {
         self.ended || self.collective.is_idle() && self.p2p.is_idle() && self.kvs.is_idle()
     }
 
+    /// Whether no other member needs what this process has kept for calls, which it tells only after
+    /// [`Event::Leave`].
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let has_early_calls = || self.early_events.iter().any(|event| matches!(event, Event::Call(..)));
+        self.ended
+            || self.view.topology.me.map_or_else(|| !has_early_calls(), |_| self.collective.is_settled())
+    }
+
     /// The ranks whose launch failed.
     #[must_use]
     pub fn absent(&self) -> &Ranks {
@@ -239,6 +248,10 @@ impl Group {
                 self.call(id, call, now, out);
             }
             Event::Cancel(id) => self.cancel(id, now, out),
+            Event::Leave => {
+                let Self { collective, view, kvs, memory, .. } = self;
+                collective.leave(&mut CallContext { now, view, kvs, memory, out });
+            }
             Event::Woken => {
                 let Self { collective, view, kvs, memory, .. } = self;
                 collective.on_woken(&mut CallContext { now, view, kvs, memory, out });
@@ -341,9 +354,9 @@ impl Group {
                     self.resume(Some(plan), now, out);
                 }
             }
-            Message::Completed { before, is_urgent } => {
+            Message::Completed { before, wanted } => {
                 let mut ctx = CallContext { now, view, kvs, memory, out };
-                collective.on_completed(link, before, is_urgent, &mut ctx);
+                collective.on_completed(link, before, wanted, &mut ctx);
             }
             Message::Over { before } => {
                 collective.on_report(link, before, &mut CallContext { now, view, kvs, memory, out });

@@ -51,8 +51,9 @@ pub(crate) enum Message {
     Halted { round: u64, report: Report },
     /// Sent downwards: calls go on as this plan says.
     Resume { round: u64, plan: Plan },
-    /// All members below, or downwards all members, have completed the calls before this number.
-    Completed { before: u64, is_urgent: bool },
+    /// All members below, or downwards all members, have completed the calls before the first number. A
+    /// process wants to hear when that is so of the second.
+    Completed { before: u64, wanted: u64 },
 }
 
 /// The header of a frame of a collective call.
@@ -203,7 +204,7 @@ mod tests {
             Message::Halt { round: 1 },
             Message::Halted { round: 1, report: Report::default() },
             Message::Resume { round: 1, plan: Plan::default() },
-            Message::Completed { before: 1, is_urgent: false },
+            Message::Completed { before: 1, wanted: 2 },
         ] {
             assert_eq!(of(&news), (false, false), "{news:?}");
         }

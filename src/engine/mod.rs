@@ -217,6 +217,11 @@ impl Engine {
         self.with(id, sink, |session_io, turn| session_io.cancel(number, turn));
     }
 
+    /// Tells the group of a node that its program is about to end in order.
+    pub(crate) fn leave(&mut self, id: NodeId, sink: &mut dyn EngineSink) {
+        self.with(id, sink, SessionIo::leave);
+    }
+
     /// Has a node ask its parent to confirm what was sent to it.
     pub(crate) fn request_confirmation(&mut self, id: NodeId, sink: &mut dyn EngineSink) {
         self.with(id, sink, SessionIo::request_confirmation);

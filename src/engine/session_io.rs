@@ -166,6 +166,11 @@ impl SessionIo {
             })
     }
 
+    /// Whether no other process needs this one: none depends on it, nor on what it keeps for calls.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.node.has_no_dependents() && (self.node.is_ending() || self.group.is_settled())
+    }
+
     /// Whether bytes sent to the parent are unacknowledged. Their acknowledgement is not reported.
     pub(crate) fn awaits_acknowledgement(&self) -> bool {
         self.links.get(&LinkId::PARENT).is_some_and(LinkIo::has_unacknowledged)

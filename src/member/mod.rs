@@ -350,8 +350,9 @@ impl Member {
         self.rank == Rank(0)
     }
 
-    /// Waits until what this process has sent is on its way, and no other member needs it. Call it
-    /// at the end of a program that ends when its work is done. The process remains part of the
+    /// Waits until what this process has sent is on its way, and no other member needs it. Where calls
+    /// [go on](crate::OnLoss::Continue) without lost members, that is when all others have completed the
+    /// collective calls that this member has made. Call it at the end of a program that ends when its work is done. The process remains part of the
     /// session, and its exit status is reported.
     ///
     /// # Errors

@@ -79,6 +79,7 @@ impl Reactor for MemberReactor {
         for command in commands.drain(..) {
             match command {
                 MemberCommand::Tell(input) => self.engine.tell(self.id, input, &mut self.sink),
+                MemberCommand::Leave => self.engine.leave(self.id, &mut self.sink),
                 MemberCommand::Call(CallRequest::Call(_, id, _))
                 | MemberCommand::BroadcastFromFront(id)
                 | MemberCommand::GatherToFront(id, ..)
@@ -215,7 +216,7 @@ impl MemberReactor {
         else {
             return;
         };
-        let (alone, flushed) = (session_io.node().has_no_dependents(), session_io.has_sent_everything());
+        let (alone, flushed) = (session_io.is_alone(), session_io.has_sent_everything());
         if executed > 0 || (shared.state.alone, shared.state.flushed) != (alone, flushed) {
             (shared.state.alone, shared.state.flushed) = (alone, flushed);
             self.sink.shared.announce(shared);

@@ -68,6 +68,8 @@ pub(super) struct MemberState {
 
 pub(super) enum MemberCommand {
     Tell(Input),
+    /// The program is about to end in order.
+    Leave,
     Call(CallRequest),
     /// At the master: broadcast what the front end sends.
     BroadcastFromFront(CallId),
@@ -241,7 +243,7 @@ impl MemberRuntime {
         }
         // Operations that were started before count.
         self.with(|state| state.flush_waiters += 1);
-        let asked = self.send(MemberCommand::Tell(Input::Woken));
+        let asked = self.send(if alone { MemberCommand::Leave } else { MemberCommand::Tell(Input::Woken) });
         let is_flushed =
             |state: &MemberState| state.executed >= asked && state.flushed && (state.alone || !alone);
         let flushed = self.wait(timeout, |state| {

@@ -54,6 +54,22 @@ fn members_agree_on_every_call_whatever_is_killed() {
     }
 }
 
+#[test]
+fn a_member_that_drains_and_ends_is_missing_in_no_call_that_it_has_completed() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    for _ in 0..3 {
+        let members = lab.members("a[1-4]:2", &["join", "talk:leave:1000"]);
+        let options = LaunchOptions::local().engine(Engine::Apart).on_loss(OnLoss::Continue);
+        let session = launch_with(&front, &[members], &options);
+        let heard = Heard::all(&front);
+        for rank in 0..8 {
+            let why = heard.text(rank, Stream::Err);
+            assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "rank {rank}: {why}");
+        }
+        drop(session);
+    }
+}
+
 /// Kills a program, or the process that leads a host other than the first, and so the host.
 fn kill_one(lab: &Lab, random: &mut libi_core::sim::rng::Rng) -> bool {
     let me = std::process::id() as i32;

@@ -376,12 +376,17 @@ impl Collective {
             return self.progress.restart(nth + 1, std::iter::empty());
         }
         let freed = self.progress.over(nth, by, arrived);
+        self.free(freed);
+        self.report_over(ctx);
+    }
+
+    /// This member may complete these calls from now on.
+    fn free(&mut self, freed: Range<u64>) {
         if self.freed.is_empty() {
             self.freed = freed;
         } else {
             self.freed.end = freed.end;
         }
-        self.report_over(ctx);
     }
 
     fn report_over(&mut self, ctx: &mut CallContext<'_>) {

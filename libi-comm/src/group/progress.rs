@@ -126,6 +126,21 @@ impl Progress {
         first..self.before + self.lead
     }
 
+    /// All calls before this number are over. Returns the calls that this member may complete from now on.
+    pub(crate) fn all_over(&mut self, before: u64) -> Range<u64> {
+        let first = self.before + self.lead;
+        if self.before < before {
+            self.owed.insert(before - 1);
+            self.others = self.others.split_off(&before);
+            self.before = before;
+            while self.others.first() == Some(&self.before) {
+                self.others.pop_first();
+                self.before += 1;
+            }
+        }
+        first..self.before + self.lead
+    }
+
     /// A call with more bytes is reported when it is over, so that calls which are not reported have
     /// a quarter of the bytes at most that may be sent in advance.
     const fn much(&self) -> u64 {
@@ -250,6 +265,16 @@ mod tests {
         assert_eq!(progress.report(), None, "a call before it is not over");
         progress.over(3, Some(BY), 0);
         assert_eq!(progress.report(), Some(5));
+    }
+
+    #[test]
+    fn calls_that_all_have_completed_are_over_and_reported() {
+        let mut progress = progress();
+        progress.over(1, Some(BY), 0);
+        progress.over(3, Some(BY), 0);
+        assert_eq!((progress.all_over(3), progress.report()), (4..8, Some(4)), "call 3 was over before");
+        assert!(progress.is_over(0) && progress.is_over(2) && !progress.is_over(4));
+        assert_eq!((progress.all_over(2), progress.report()), (8..8, None));
     }
 
     #[test]

@@ -32,9 +32,17 @@
 //! | each its own, in messages from above | the top has decided them | gets the message again |
 //!
 //! Every other call begins anew among those that are left. A member therefore keeps what it has given to a
-//! call, and the result if others may need it, until all members have completed the call, which
-//! `Completed` tells. Of calls with different data for each member (a scatter, an exchange, a scan) the
+//! call, and the result if others may need it, until all members have completed the call. Each process
+//! tells its parent, in `Completed`, which calls all members below have completed, whenever these are half
+//! of the lead more; the top tells all. A process that keeps much, or whose member is about to leave, wants
+//! to hear of certain calls as soon as all have completed these: `Completed` tells that as well, upwards
+//! and then to all. Members that leave in order, and wait until then, are missing in no call that they have
+//! completed. Of calls with different data for each member (a scatter, an exchange, a scan) the
 //! data are complete at all members before one of them has its result.
+//!
+//! A report may be that of a member that is lost since, which had completed less than all others. So calls
+//! may begin anew that all others have completed: they are over as soon as `Completed` says so, and what
+//! still arrives of them is dropped.
 //!
 //! Frames need no number of the round: a process sends none between `Halt` and `Resume`, and frames of a
 //! link stay in order. A plan reaches every process that is not lost, since all of them have the same
@@ -164,8 +172,10 @@ pub(crate) struct Survival {
     /// The last number that was told, and the last that has come from above.
     told: u64,
     completed: u64,
-    /// Whether a branch keeps much, and waits to hear that all members have completed a call.
-    is_urgent: bool,
+    /// A process wants to hear when all have completed the calls before this number, and the last such
+    /// number that was told.
+    wanted: u64,
+    wanted_told: u64,
     /// The number of bytes that are kept, and how many are much.
     bytes: u64,
     much: u64,
@@ -275,7 +285,7 @@ impl Survival {
         if report.settled.iter().any(|call| view.lost.contains(call.by)) {
             return Next::HaltsAgain;
         }
-        let first = report.completed.unwrap_or(self.completed);
+        let first = report.completed.unwrap_or_default().max(self.completed);
         let settled = report.settled.into_iter().filter(|call| call.nth >= first).collect();
         Next::Resumes(Plan { missing: view.lost.clone(), first, settled })
     }
@@ -294,22 +304,34 @@ impl Survival {
         self.kept.keys().copied().collect()
     }
 
+    /// It is to be told as soon as all have completed the calls before this number.
+    pub(crate) fn want(&mut self, before: u64) {
+        self.wanted = before.max(self.wanted);
+    }
+
+    /// Whether all members have completed the calls before this number.
+    pub(crate) const fn have_all_completed(&self, before: u64) -> bool {
+        before <= self.completed
+    }
+
     /// This member, if there is one, has completed the calls before this number. Returns what is to be
-    /// told of the members here and below, if it is time, and whether it is urgent: much is kept for calls
-    /// that all may have completed.
-    pub(crate) fn completes(&mut self, own: Option<u64>, lead: u64) -> Option<(u64, bool)> {
+    /// told of the members here and below, if it is time, and what is wanted.
+    pub(crate) fn completes(&mut self, own: Option<u64>, lead: u64) -> Option<(u64, u64)> {
+        if let Some(own) = own.filter(|_| self.bytes > self.much) {
+            self.want(own);
+        }
         let before = own.into_iter().chain(self.completed_below.values().copied()).min()?;
-        let is_urgent = self.is_urgent || self.bytes > self.much;
-        let is_due = before >= self.told + (lead / 2).max(1) || is_urgent && before > self.told;
+        let is_wanted = self.told < self.wanted && self.wanted <= before;
+        let is_due = is_wanted || before >= self.told + (lead / 2).max(1) || self.wanted_told < self.wanted;
         is_due.then(|| {
-            (self.told, self.is_urgent) = (before, false);
-            (before, is_urgent)
+            (self.told, self.wanted_told) = (before, self.wanted);
+            (before, self.wanted)
         })
     }
 
-    /// A branch has told of completed calls.
-    pub(crate) fn has_completed(&mut self, link: LinkId, before: u64, is_urgent: bool) {
-        self.is_urgent |= is_urgent;
+    /// A branch has told of completed calls, and of what is wanted.
+    pub(crate) fn has_completed(&mut self, link: LinkId, before: u64, wanted: u64) {
+        self.want(wanted);
         if let Some(known) = self.completed_below.get_mut(link) {
             *known = before.max(*known);
         }

@@ -274,7 +274,7 @@ impl History {
         // With local completion, a member that is killed may not have sent what it has handed over.
         let Completion { strict, continues, .. } = world.scenario.completion;
         let are_killed = !strict && !world.scenario.kills.is_empty();
-        // Calls that begin anew do so without members that have left.
+        // Where calls go on, `consensus.rs` says what holds.
         if are_killed || continues || lost().any(|member| !member.process.links.is_empty()) {
             return Ok(());
         }

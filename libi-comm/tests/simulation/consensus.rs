@@ -1,6 +1,8 @@
 //! What must hold where calls go on without lost members: all others agree which are missing in a call.
 
-use libi_comm::CommError;
+use std::collections::BTreeSet;
+
+use libi_comm::{Address, CommError};
 use libi_core::ids::Rank;
 
 use libi_cases::step::Step;
@@ -26,6 +28,30 @@ pub(crate) fn holds(world: &Cluster) -> Result<(), String> {
                     Some(_) => {}
                 }
             }
+        }
+    }
+    have_left_in_order(world)
+}
+
+/// Members that have left in order, when no other needed them, are missing in no call; and all that leave
+/// do so, where members are only lost.
+fn have_left_in_order(world: &Cluster) -> Result<(), String> {
+    let (mut settled, mut unsettled) = (BTreeSet::new(), None);
+    for member in &world.members {
+        match (member.left_settled, member.process.address) {
+            (Some(true), Some(Address::Rank(rank))) => drop(settled.insert(rank)),
+            (Some(false), _) => unsettled = Some(&member.process),
+            _ => {}
+        }
+    }
+    if let Some(who) = unsettled.filter(|_| are_only_lost(world)) {
+        return Err(format!("{who} has left although others may need it"));
+    }
+    let records = world.members.iter().flat_map(|member| member.calls.values().map(move |it| (member, it)));
+    for (member, record) in records {
+        if let Some(rank) = record.missing.iter().find(|rank| settled.contains(rank)) {
+            let who = &member.process;
+            return Err(format!("{who} misses {rank}, which had completed all: {record:?}"));
         }
     }
     Ok(())

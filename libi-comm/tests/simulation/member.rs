@@ -40,6 +40,9 @@ pub(crate) struct Member {
     pub(crate) alive: bool,
     /// When it died, or a process above it.
     pub(crate) lost: Option<Instant>,
+    /// Since when it is about to leave, and whether no other needed it when it left.
+    pub(crate) leaves: Option<Instant>,
+    pub(crate) left_settled: Option<bool>,
     /// The next step.
     pub(crate) next: u32,
     /// The number of its open calls, by step.
@@ -52,7 +55,7 @@ pub(crate) struct Member {
 impl Member {
     pub(crate) fn new(process: Process) -> Self {
         let (next, open, calls, cut) = Default::default();
-        Self { process, alive: true, lost: None, next, open, calls, cut }
+        Self { process, alive: true, lost: None, leaves: None, left_settled: None, next, open, calls, cut }
     }
 
     /// Whether it has made this call of a step successfully.

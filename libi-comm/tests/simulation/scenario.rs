@@ -163,6 +163,9 @@ impl Scenario {
                 (who[rng.below(who.len() as u64) as usize], rng.below(session.steps.len() as u64));
             scenario.slow.insert((slow, step as u32), duration / 4);
         }
+        if rng.chance(0.5) {
+            scenario.leavers.extend(who.iter().copied().filter(|_| rng.chance(0.3)));
+        }
         (session, scenario)
     }
 

@@ -22,6 +22,9 @@ use libi_cases::heap::Heap;
 use libi_cases::step::Step;
 use libi_cases::{Oracle, Session};
 
+/// How long a process that is about to leave waits for others.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Something that happens to the session.
 #[derive(Debug)]
 pub(crate) enum Happening {
@@ -294,6 +297,27 @@ impl Cluster {
         at
     }
 
+    /// A process leaves as soon as it has nothing left to send, and no other needs what it keeps.
+    fn leave(&mut self, id: Id, agenda: &mut Agenda<Self>) {
+        let (now, soon) = (agenda.now(), self.latency());
+        let member = self.member(id);
+        let Some(since) = member.leaves else {
+            member.leaves = Some(now);
+            agenda.tell(now, id, Event::Leave);
+            return agenda.plan(now + soon, Happening::Leaves(id));
+        };
+        let group = agenda.machine(id);
+        let is_settled = group.is_none_or(Group::is_settled);
+        if group.is_some_and(|group| !group.is_idle()) || !is_settled && now < since + LEAVE_TIMEOUT {
+            return agenda.plan(now + soon.max(Duration::from_millis(2)), Happening::Leaves(id));
+        }
+        // What is lost with its parent is needed by none.
+        let member = self.member(id);
+        let is_lost = !member.alive || member.cut.contains(&LinkId::PARENT);
+        member.left_settled = Some(is_settled).filter(|_| !is_lost);
+        self.die(id, agenda);
+    }
+
     fn die(&mut self, id: Id, agenda: &mut Agenda<Self>) {
         if !std::mem::replace(&mut self.member(id).alive, false) {
             return;
@@ -359,13 +383,7 @@ impl World for Cluster {
                 }
             }
             Happening::Dies(id) => self.die(id, agenda),
-            Happening::Leaves(id) => {
-                if agenda.machine(id).is_some_and(|group| !group.is_idle()) {
-                    let soon = self.latency();
-                    return agenda.plan(agenda.now() + soon, Happening::Leaves(id));
-                }
-                self.die(id, agenda);
-            }
+            Happening::Leaves(id) => self.leave(id, agenda),
             Happening::Wakes(id) => {
                 if self.members[id.0 as usize].alive {
                     agenda.tell(agenda.now(), id, Event::Woken);

@@ -16,8 +16,9 @@ pub enum OnLoss {
     /// Collective calls go on among the members that are left. Each call says which members
     /// were missing, and says the same to all of them. A call whose root is lost fails.
     ///
-    /// A member that ends in order is lost in the same way, and what it has given to calls that others
-    /// have not completed is lost with it: it should call a barrier before.
+    /// A member that ends is lost in the same way, and what it has given to calls that others have not
+    /// completed is lost with it. One that ends in order drains before, which waits until all others have
+    /// completed what it has.
     ///
     /// A member keeps what it has given to a call until all members have completed the call; it
     /// completes scatters, exchanges and scans only when all members have their data.

@@ -60,6 +60,11 @@ impl SessionIo {
         self.tell_group(Event::Cancel(id), turn);
     }
 
+    /// The program is about to end in order.
+    pub(in crate::engine) fn leave(&mut self, turn: &mut Turn<'_>) {
+        self.tell_group(Event::Leave, turn);
+    }
+
     /// Takes shared memory that was received over a link with the last read. Memory that is not
     /// sealed is ignored. True if there was any: a read of the system does not continue past it.
     pub(super) fn take_fds(&mut self, link: LinkId, turn: &mut Turn<'_>) -> bool {

@@ -132,7 +132,15 @@ impl Collective {
         }
         // All neighbors know of the calls before the first alone.
         self.report_over(ctx);
-        let Some(me) = ctx.view.topology.me else { return };
+        if let Some(me) = ctx.view.topology.me {
+            self.begin_anew(kept, me, ctx);
+        }
+        // Of what is completed by all that are left, none may tell anything more.
+        self.tell_completed(ctx);
+    }
+
+    /// This member takes part once more in calls that not all have completed.
+    fn begin_anew(&mut self, kept: Vec<u64>, me: Rank, ctx: &mut CallContext<'_>) {
         // A member that is alone would forget calls that have not begun anew.
         self.survival.begins_anew = true;
         for nth in kept {
@@ -143,7 +151,6 @@ impl Collective {
             self.enter(nth, (me, called), contribution, ctx);
         }
         self.survival.begins_anew = false;
-        self.tell_completed(ctx);
     }
 
     /// Sends the message of a settled call to all branches once more.
@@ -193,36 +200,49 @@ impl Collective {
             return;
         }
         let own = ctx.view.topology.me.map(|_| self.completed_here());
-        let Some((before, is_urgent)) = self.survival.completes(own, self.completion.lead) else { return };
+        let Some((before, wanted)) = self.survival.completes(own, self.completion.lead) else { return };
         if ctx.view.topology.top {
-            return self.all_have_completed(before, ctx);
+            return self.all_have_completed(before, wanted, ctx);
         }
         if let Some(parent) = ctx.view.collective_parent() {
-            ctx.out.push(Effect::Send(parent, Message::Completed { before, is_urgent }.frame(None)));
+            ctx.out.push(Effect::Send(parent, Message::Completed { before, wanted }.frame(None)));
         }
     }
 
-    /// A neighbor has told of completed calls.
-    pub(crate) fn on_completed(
-        &mut self,
-        link: LinkId,
-        before: u64,
-        is_urgent: bool,
-        ctx: &mut CallContext<'_>,
-    ) {
+    /// A neighbor has told of completed calls, and of what is wanted.
+    pub(crate) fn on_completed(&mut self, link: LinkId, before: u64, wanted: u64, ctx: &mut CallContext<'_>) {
         if Some(link) == ctx.view.collective_parent() {
-            return self.all_have_completed(before, ctx);
+            self.survival.want(wanted);
+            self.all_have_completed(before, wanted, ctx);
+        } else {
+            self.survival.has_completed(link, before, wanted);
         }
-        self.survival.has_completed(link, before, is_urgent);
         self.tell_completed(ctx);
     }
 
-    fn all_have_completed(&mut self, before: u64, ctx: &mut CallContext<'_>) {
+    fn all_have_completed(&mut self, before: u64, wanted: u64, ctx: &mut CallContext<'_>) {
         self.survival.forget_before(before);
-        let frame = Message::Completed { before, is_urgent: false }.frame(None);
+        let frame = Message::Completed { before, wanted }.frame(None);
         for link in ctx.view.live_branches() {
             ctx.out.push(Effect::Send(link, frame.clone()));
         }
+        // What is still open of these calls is needed by none.
+        self.open = self.open.split_off(&before);
+        let freed = self.progress.all_over(before);
+        self.free(freed);
+        self.report_over(ctx);
+        self.advance_freed(ctx);
+    }
+
+    /// This member is about to leave.
+    pub(crate) fn leave(&mut self, ctx: &mut CallContext<'_>) {
+        self.survival.want(self.next);
+        self.tell_completed(ctx);
+    }
+
+    /// Whether no other member needs what this one has kept.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.continues() || self.survival.have_all_completed(self.next)
     }
 
     /// Whether a member that has completed an aborted call need not hear of it: calls go on.

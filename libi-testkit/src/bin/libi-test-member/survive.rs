@@ -1,4 +1,4 @@
-//! The command `talk:survive:ROUNDS:SEED:RANK+RANK…`: collective calls go on while members are lost.
+//! The commands `talk:leave:BYTES`, see below, and `talk:survive:ROUNDS:SEED:RANK+RANK…`: collective calls go on while members are lost.
 //!
 //! In each round all members make one call, and check its result against what the members that are not
 //! missing in it have given. The victims kill themselves: each in a round of its own, before or after it
@@ -45,6 +45,25 @@ impl Talk<'_> {
         }
         // A member that ends is lost as well.
         self.member.barrier().wait(TIMEOUT).map_err(|error| error.to_string())
+    }
+}
+
+impl Talk<'_> {
+    /// The last member broadcasts so many bytes and ends; the others make the call later, and miss none.
+    pub(crate) fn leave(&self, length: u32) -> Result<(), Wrong> {
+        let root = Rank(self.size - 1);
+        if self.rank == root.0 {
+            let all = self.member.broadcast(root, Some(made(0, root.0, ALL, length)));
+            all.wait(TIMEOUT).map_err(|error| error.to_string())?;
+            return self.member.drain(TIMEOUT).map_err(|error| error.to_string());
+        }
+        // What has arrived for a call is forgotten with the loss of its root, unless some member has all.
+        std::thread::sleep(Duration::from_millis(100));
+        let call = self.member.broadcast(root, None::<Bytes>);
+        let (got, missing) = call.wait_with_missing(TIMEOUT).map_err(|error| error.to_string())?;
+        same("what was broadcast", &got, &made(0, root.0, ALL, length))?;
+        same("the missing members", &missing.len(), &0)?;
+        self.member.drain(TIMEOUT).map_err(|error| error.to_string())
     }
 }
 

@@ -19,6 +19,7 @@
 //!                             then continue with it
 //! killed:RANK                 this member is killed while others are in a barrier: see loss.rs
 //! parted:RANK+RANK…           these do nothing; others wait for them until they are lost: see loss.rs
+//! leave:BYTES            the last member broadcasts these and ends, the others call later
 //! survive:ROUNDS:SEED:RANK+RANK…  calls go on while these are lost: see survive.rs
 //! drowned:LENGTH:RANK+RANK…   all broadcast repeatedly until these are lost: see loss.rs
 //! ```
@@ -75,6 +76,7 @@ pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
         "beside" => it.beside(number()?, words.next().unwrap_or_default()),
         "killed" => it.killed(number()?),
         "parted" => it.parted(words.next().unwrap_or_default()),
+        "leave" => it.leave(number()?),
         "survive" => it.survive(number()?, number()?, words.next().unwrap_or_default()),
         "drowned" => it.drowned(number()?, words.next().unwrap_or_default()),
         _ => Err(format!("{word}: see the head of talk.rs")),
