@@ -1168,7 +1168,12 @@ typedef enum libi_ranks {
    * returned LIBI_OK; none unless LIBI_ON_LOSS_CONTINUE is set. For operations that were started
    * there is libi_pending_missing().
    */
-  LIBI_RANKS_MISSING = 3
+  LIBI_RANKS_MISSING = 3,
+  /**
+   * Only in a member: all members that came up without LIBI_RANKS_MISSING. The same at all of them
+   * after the same operation.
+   */
+  LIBI_RANKS_LEFT = 4
 } libi_ranks;
 
 /** The state of a session. Since 0.1. */

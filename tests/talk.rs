@@ -170,6 +170,8 @@ fn calls_go_on_without_members_that_are_killed_and_all_others_agree() {
         let last = first.lines().rfind(|line| line.contains("without")).unwrap_or_default();
         let all: Ranks = victims.iter().copied().map(Rank).collect();
         assert!(last.ends_with(&format!("without {all}")) && first.lines().count() > 30, "{first}");
+        let survivors: Ranks = left.iter().copied().map(Rank).collect();
+        assert!(first.ends_with(&format!("\nleft: {survivors}\n")), "{first}");
         for rank in left {
             assert_eq!(heard.text(rank, Stream::Out), first, "rank {rank} on {hosts}");
         }

@@ -202,6 +202,9 @@ pub unsafe extern "C" fn libi_member_ranks(
             Ok(libi_ranks::LIBI_RANKS_MISSING) => {
                 handle.missing().map_or(0, |missing| args::write_ranks(&missing, ranks, room))
             }
+            Ok(libi_ranks::LIBI_RANKS_LEFT) => {
+                handle.left().map_or(0, |left| args::write_ranks(&left, ranks, room))
+            }
             Ok(libi_ranks::LIBI_RANKS_ENDED) | Err(_) => 0,
         })
     }

@@ -84,6 +84,9 @@ pub enum libi_ranks {
     /// returned LIBI_OK; none unless LIBI_ON_LOSS_CONTINUE is set. For operations that were started
     /// there is libi_pending_missing().
     LIBI_RANKS_MISSING = 3,
+    /// Only in a member: all members that came up without LIBI_RANKS_MISSING. The same at all of them
+    /// after the same operation.
+    LIBI_RANKS_LEFT = 4,
 }
 
 /// cbindgen:ignore
@@ -197,6 +200,7 @@ pub(crate) fn group_of(group: libi_ranks_arg) -> CallResult<libi_ranks> {
         LIBI_RANKS_LOST => libi_ranks::LIBI_RANKS_LOST,
         LIBI_RANKS_ENDED => libi_ranks::LIBI_RANKS_ENDED,
         LIBI_RANKS_MISSING => libi_ranks::LIBI_RANKS_MISSING,
+        LIBI_RANKS_LEFT => libi_ranks::LIBI_RANKS_LEFT,
     })
 }
 

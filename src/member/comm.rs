@@ -8,6 +8,7 @@ use libi_core::ranks::Ranks;
 use super::Member;
 use super::runtime::MemberCommand;
 use crate::CommError;
+use crate::executor::Completed;
 use crate::talk::{Number, Pending};
 use crate::talk::{bytes_of, data, done, numbers_in, parts, place};
 
@@ -16,6 +17,29 @@ impl Member {
     /// Completes when all members have called it.
     pub fn barrier(&self) -> Pending<()> {
         self.runtime.call("the barrier", Call::Barrier, Box::new(done))
+    }
+
+    /// Completes when all members that are left have called it, and gives these: those that were up, without
+    /// those that are [missing](Pending::missing). It is the same at all of them. Ranks stay as they are;
+    /// [`Ranks::below`] numbers those that are left from 0.
+    ///
+    /// ```no_run
+    /// # use libi::{Member, MemberError}; use std::time::Duration;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let member = Member::init()?;
+    /// let left = member.survivors().wait(Duration::from_secs(10))?;
+    /// println!("{} of {}", left.below(member.rank()), left.len());
+    /// # Ok(()) }
+    /// ```
+    pub fn survivors(&self) -> Pending<Ranks> {
+        let mut present = Ranks::first(self.size());
+        present.remove_all(self.absent());
+        let read = move |Completed { outcome, missing }| {
+            done(outcome)?;
+            present.remove_all(&missing);
+            Ok((present, missing))
+        };
+        self.runtime.call_with_missing("the survivors", Call::Barrier, Box::new(read))
     }
 
     /// Sends the root's data to all members. Only the root's `data` is used, so all members may

@@ -23,7 +23,7 @@ use crate::engine::session_io::SessionIo;
 use crate::engine::stream::Stream;
 use crate::engine::sys::{duplicate, is_main_thread};
 use crate::executor::{CallRequest, Executor, Progress, Shared};
-use crate::talk::{Pending, Reading, with_missing};
+use crate::talk::{Pending, Reading, ReadingWithMissing, with_missing};
 
 /// The stage of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -171,11 +171,21 @@ impl MemberRuntime {
 
     /// Starts a call.
     pub(super) fn call<T: 'static>(&self, what: &'static str, call: Call, read: Reading<T>) -> Pending<T> {
+        self.call_with_missing(what, call, with_missing(read))
+    }
+
+    /// The same for a call whose result says which members are missing.
+    pub(super) fn call_with_missing<T>(
+        &self,
+        what: &'static str,
+        call: Call,
+        read: ReadingWithMissing<T>,
+    ) -> Pending<T> {
         if fds_were_closed(&self.fd_sentinel) {
             return Pending::over(what, Err(CommError::Ended));
         }
         let id = self.executor.start(PARTY, call);
-        Pending::called(Arc::clone(&self.executor) as _, id, what, with_missing(read))
+        Pending::called(Arc::clone(&self.executor) as _, id, what, read)
     }
 
     /// Starts a call by this command.

@@ -47,6 +47,15 @@ impl MemberHandle {
         Some(joined.missing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// All members that came up without those that are missing.
+    pub(super) fn left(&self) -> Option<Ranks> {
+        let member = &self.constant().member;
+        let mut left = Ranks::first(member.size());
+        left.remove_all(member.absent());
+        left.remove_all(&*self.missing()?);
+        Some(left)
+    }
+
     /// An operation has completed without these members.
     pub(super) fn note_missing(&self, ranks: Ranks) {
         if let Some(mut missing) = self.missing() {

@@ -140,6 +140,8 @@ void left(uint32_t victim)
   for (uint32_t i = 0; i < the_size; i++)
     CHECK(memcmp(recv + 2 * i, i == victim ? ".." : "ab", 2) == 0);
   CHECK(libi_member_ranks(me, LIBI_RANKS_MISSING, NULL, 0) == 1);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_LEFT, NULL, 0) == the_size - 1);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_LEFT, ranks, 1) == the_size - 1 && ranks[0] == (victim == 0 ? 1U : 0U));
   CHECK(libi_member_ranks(me, LIBI_RANKS_MISSING, ranks, 4) == 1 && ranks[0] == victim && ranks[1] == 9);
   ranks[0] = 9;
   FINE(libi_member_start_allgather(me, LIBI_LENGTHS_ANY, "abc", 3, &pending));

@@ -44,7 +44,10 @@ impl Talk<'_> {
             round.call(drawn % 11).map_err(|wrong| format!("round {nth}: {wrong}"))?;
         }
         // A member that ends is lost as well.
-        self.member.barrier().wait(TIMEOUT).map_err(|error| error.to_string())
+        let left = self.member.survivors().wait(TIMEOUT).map_err(|error| error.to_string())?;
+        println!("left: {left}");
+        let own = left.iter().position(|rank| rank.0 == self.rank);
+        same("the place among those left", &own, &Some(left.below(Rank(self.rank)) as usize))
     }
 }
 
