@@ -11,7 +11,7 @@
 //! |---|---|
 //! | is first in the queues of all children below which a member may still print | at once |
 //! | has waited for `hold` | at once |
-//! | has more than [`HELD`] bytes behind it, or has cost its child half of its credit | at once |
+//! | has more than [`HELD`] bytes behind it, or half of the credit of its child, or half of either since | at once |
 //! | comes from a host that is lost | at once |
 //! | is the oldest one, and no child is left that may print | at once |
 //! | otherwise | when one of these is true |
@@ -93,6 +93,8 @@ struct Queue {
     credit: u32,
     /// Nothing more comes, and nothing waits any longer.
     is_hurried: bool,
+    /// It was too long, and is not yet short again.
+    is_pressed: bool,
     /// How many units were added since the beginning.
     added: u64,
 }
@@ -108,9 +110,12 @@ struct Deferred {
 }
 
 impl Queue {
-    /// Whether its first unit is not held.
-    fn is_pressed(&self) -> bool {
-        self.is_hurried || self.bytes > HELD || self.credit > WINDOW / 2
+    /// Whether its first unit is not held. A queue that is too long is shortened to half of what it may
+    /// have, so that what leaves it fills frames: otherwise each line that comes would drive out another.
+    fn is_pressed(&mut self) -> bool {
+        let share = if self.is_pressed { 2 } else { 1 };
+        self.is_pressed = self.bytes > HELD / share as usize || self.credit > WINDOW / 2 / share;
+        self.is_hurried || self.is_pressed
     }
 
     fn passed(&self) -> u64 {
@@ -203,8 +208,8 @@ impl OutputMerge {
     /// Corrects when the first unit of a queue is due.
     fn rearm(&mut self, link: LinkId) {
         let Some(queue) = self.queues.get_mut(&link) else { return };
-        let first = queue.units.front();
-        let due = first.map(|unit| if queue.is_pressed() { Instant::ZERO } else { unit.due });
+        let is_pressed = queue.is_pressed();
+        let due = queue.units.front().map(|unit| if is_pressed { Instant::ZERO } else { unit.due });
         if due != queue.due {
             queue.due.map(|before| self.due.remove(&(before, link)));
             due.map(|due| self.due.insert((due, link)));

@@ -16,6 +16,7 @@ use libi_launch::machine::{HostState, LinkPolicy, Node, Notice};
 use crate::blocked_launchers;
 use crate::scenario::{Fate, Scenario, Trouble};
 use crate::srun_starts::HostTrouble;
+use crate::srun_starts::is_ended_too_often;
 use crate::world::{Cluster, FRONT, Start};
 
 pub(crate) use self::attempts::starts;
@@ -174,7 +175,9 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     let was_lost = |host: u32| {
         world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(lost, _) if lost.0 == host))
     };
-    let cut_short = |&(host, known): &(u32, &&HostState)| abandoned(known) && !was_lost(host);
+    let cut_short = |&(host, known): &(u32, &&HostState)| {
+        abandoned(known) && !was_lost(host) && !is_ended_too_often(scenario, world, host, known)
+    };
     if !first_failed && *at < Instant::ZERO + before && (0..).zip(&known).any(|it| cut_short(&it)) {
         let item: Vec<_> = (0..).zip(&known).filter(cut_short).take(3).collect();
         return Err(format!("given up at {at}, before {before:?} were over, with {item:?} open"));

@@ -166,6 +166,10 @@ const FOUND_WITH_COMMANDS: [u64; 5] =
 /// three launches gave all hosts that waited to the first child. In the checks again: output over slow
 /// links that was still arriving, 200 KB in each second.
 const FOUND_WITH_FOLDS: [u64; 3] = [174_869_730_180, 283_371_951_800, 418_571_318_327];
+/// The same, in small clusters: in the machine, queues beyond their bound that let out one line for each
+/// that came, a third of a million frames for six megabytes; in the checks, again hosts that were ended with
+/// others as often as is allowed.
+const FOUND_WITH_FOLDS_AND_FEW_HOSTS: [u64; 2] = [275_019_946_864, 275_019_940_270];
 
 /// Seeds that have found defects since there are front ends that reach only the first host: one with
 /// unlimited attempts that left no host to others.
@@ -200,6 +204,7 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let few = few.chain(by_srun.map(Scenario::with_srun));
     let few = few.chain(FOUND_WITH_AGENTS.into_iter().map(Scenario::with_agents));
     let few = few.chain(FOUND_WITH_COMMANDS.into_iter().map(Scenario::with_commands));
+    let few = few.chain(FOUND_WITH_FOLDS_AND_FEW_HOSTS.into_iter().map(Scenario::with_folds));
     let few = few.chain(FOUND_WITH_STAGING.into_iter().map(Scenario::with_staging));
     let few = few.chain(FOUND_WITH_MOVES.into_iter().chain(FOUND_WITH_PASSES).map(Scenario::with_settle));
     let few = few.chain(FOUND_WITH_SETTLE_AND_FEW_HOSTS.into_iter().map(Scenario::with_settle));

@@ -23,6 +23,9 @@ use crate::world::{Cluster, INVALID, NOT_LAUNCHED, QUEUED};
 /// The most starts that fail as a whole and are divided, as the machine limits them.
 const MOST_DIVISIONS: u32 = 64;
 
+/// How often the machine lets the starts of a host be ended for each attempt at it.
+const LOSSES_FOR_AN_ATTEMPT: usize = 32;
+
 /// What may go wrong with `srun`, beside the fates of hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SrunTrouble {
@@ -256,6 +259,17 @@ pub(crate) fn explains(
         }
         _ => false,
     }
+}
+
+/// Whether a host has failed because its starts were ended as often as is allowed, since another host
+/// could not be started.
+pub(crate) fn is_ended_too_often(scenario: &Scenario, world: &Cluster, host: u32, known: &HostState) -> bool {
+    let HostState::Failed(Failure { cause: Cause::LaunchFailed(_), phase: Phase::Starting, .. }) = known
+    else {
+        return false;
+    };
+    let starts = world.starts.iter().filter(|start| start.host == HostIndex(host)).count();
+    scenario.srun.is_some() && starts > usize::from(scenario.rules.attempts) * LOSSES_FOR_AN_ATTEMPT
 }
 
 /// What must hold of starts by `srun`.
