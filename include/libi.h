@@ -318,7 +318,7 @@ typedef enum libi_on_loss {
   LIBI_ON_LOSS_FAIL = 0,
   /**
    * Collective calls go on among the members that are left. libi_pending_missing() and
-   * LIBI_RANKS_MISSING tell which members were missing in a call, the same at all members. A call
+   * LIBI_RANKS_MISSING tell which members were missing in a call. A call
    * whose root is lost fails. A member that ends is lost in the same way; one that ends in order
    * calls libi_member_drain() before, which waits until all others have completed what it has.
    */
@@ -1171,7 +1171,7 @@ typedef enum libi_ranks {
   LIBI_RANKS_MISSING = 3,
   /**
    * Only in a member: all members that came up without LIBI_RANKS_MISSING. The same at all of them
-   * after the same operation.
+   * after libi_member_barrier().
    */
   LIBI_RANKS_LEFT = 4
 } libi_ranks;
@@ -1849,8 +1849,10 @@ libi_result libi_pending_ring_position(libi_pending *pending, libi_ring_position
 /**
  * The lost members without which an operation has completed, after libi_pending_wait() or
  * libi_pending_poll() has returned LIBI_OK, with LIBI_ON_LOSS_CONTINUE: writes the lowest ones, as
- * many as there is room for. ranks may be NULL if room is 0. All members that complete a collective
- * operation get the same.
+ * many as there is room for. ranks may be NULL if room is 0. All members get the same
+ * for a barrier, a fence, an allreduce, an allgather and an alltoall. Of the others, the root of a
+ * gather or a reduction gets those whose data are missing, and each other member those it knew of
+ * when its own part was done.
  *
  * Returns the number of missing members; 0 for NULL, and before the operation has completed.
  * Since 0.1.

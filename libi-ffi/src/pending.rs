@@ -246,8 +246,10 @@ pub unsafe extern "C" fn libi_pending_ring_position(
 
 /// The lost members without which an operation has completed, after libi_pending_wait() or
 /// libi_pending_poll() has returned LIBI_OK, with LIBI_ON_LOSS_CONTINUE: writes the lowest ones, as
-/// many as there is room for. ranks may be NULL if room is 0. All members that complete a collective
-/// operation get the same.
+/// many as there is room for. ranks may be NULL if room is 0. All members get the same
+/// for a barrier, a fence, an allreduce, an allgather and an alltoall. Of the others, the root of a
+/// gather or a reduction gets those whose data are missing, and each other member those it knew of
+/// when its own part was done.
 ///
 /// Returns the number of missing members; 0 for NULL, and before the operation has completed.
 /// Since 0.1.

@@ -85,7 +85,7 @@ pub enum libi_ranks {
     /// there is libi_pending_missing().
     LIBI_RANKS_MISSING = 3,
     /// Only in a member: all members that came up without LIBI_RANKS_MISSING. The same at all of them
-    /// after the same operation.
+    /// after libi_member_barrier().
     LIBI_RANKS_LEFT = 4,
 }
 

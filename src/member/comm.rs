@@ -24,7 +24,7 @@ impl Member {
     /// [`Ranks::below`] numbers those that are left from 0.
     ///
     /// ```no_run
-    /// # use libi::{Member, MemberError}; use std::time::Duration;
+    /// # use libi::Member; use std::time::Duration;
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let member = Member::init()?;
     /// let left = member.survivors().wait(Duration::from_secs(10))?;
@@ -32,12 +32,11 @@ impl Member {
     /// # Ok(()) }
     /// ```
     pub fn survivors(&self) -> Pending<Ranks> {
-        let mut present = Ranks::first(self.size());
-        present.remove_all(self.absent());
+        let mut left = self.present();
         let read = move |Completed { outcome, missing }| {
             done(outcome)?;
-            present.remove_all(&missing);
-            Ok((present, missing))
+            left.remove_all(&missing);
+            Ok((left, missing))
         };
         self.runtime.call_with_missing("the survivors", Call::Barrier, Box::new(read))
     }

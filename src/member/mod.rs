@@ -323,6 +323,14 @@ impl Member {
         &self.absent
     }
 
+    /// The members that came up: all that are not [absent](Self::absent).
+    #[must_use]
+    pub fn present(&self) -> Ranks {
+        let mut present = Ranks::first(self.size);
+        present.remove_all(&self.absent);
+        present
+    }
+
     /// The members that were up and have ended or are lost, as far as this process knows. Calls
     /// that need them fail with [`CommError::PeerLost`](crate::CommError::PeerLost), or collective ones
     /// [go on](crate::OnLoss::Continue) without them and [say so](crate::Pending::missing); others are
@@ -352,8 +360,8 @@ impl Member {
 
     /// Waits until what this process has sent is on its way, and no other member needs it. Where calls
     /// [go on](crate::OnLoss::Continue) without lost members, that is when all others have completed the
-    /// collective calls that this member has made. Call it at the end of a program that ends when its work is done. The process remains part of the
-    /// session, and its exit status is reported.
+    /// collective calls that this member has made. Call it at the end of a program that ends when its work
+    /// is done. The process remains part of the session, and its exit status is reported.
     ///
     /// # Errors
     /// Other members need this process for longer than `timeout`, or the session is ending.

@@ -44,9 +44,9 @@
 //! have called it, and fails itself.
 //!
 //! With [`OnLoss::Continue`](crate::OnLoss::Continue) collective operations go on without members that
-//! are lost: [`Pending::missing`] names those without which an operation has completed, the same for
-//! all that complete it. Where a missing member's data would be, they are empty. An operation whose root
-//! is lost fails with [`CommError::PeerLost`].
+//! are lost: [`Pending::missing`] names those without which an operation has completed. Where a missing
+//! member's data would be, they are empty. An operation whose root is lost fails with
+//! [`CommError::PeerLost`].
 //!
 //! ```no_run
 //! # use libi::{Member, Op}; use std::time::Duration;
@@ -171,9 +171,10 @@ impl<T> Pending<T> {
     }
 
     /// The lost members without which a collective operation has completed, once its result was taken
-    /// by [`wait_for`](Self::wait_for) or [`poll`](Self::poll). All members that complete the operation
-    /// get the same. There are none unless collective operations are to
-    /// [go on](crate::OnLoss::Continue).
+    /// by [`wait_for`](Self::wait_for) or [`poll`](Self::poll). All members get the same for a barrier,
+    /// a fence, an allreduce, an allgather and an alltoall. Of the others, the root of a gather or a
+    /// reduction gets those whose data are missing, and each other member those it knew of when its own
+    /// part was done. There are none unless collective operations are to [go on](crate::OnLoss::Continue).
     #[must_use]
     pub const fn missing(&self) -> &Ranks {
         &self.missing

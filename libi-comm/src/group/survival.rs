@@ -309,6 +309,12 @@ impl Survival {
         self.wanted = before.max(self.wanted);
     }
 
+    /// The parent has told of what is wanted, so it need not be told the same.
+    pub(crate) fn hears_of_wanted(&mut self, before: u64) {
+        self.want(before);
+        self.wanted_told = before.max(self.wanted_told);
+    }
+
     /// Whether all members have completed the calls before this number.
     pub(crate) const fn have_all_completed(&self, before: u64) -> bool {
         before <= self.completed

@@ -49,9 +49,7 @@ impl MemberHandle {
 
     /// All members that came up without those that are missing.
     pub(super) fn left(&self) -> Option<Ranks> {
-        let member = &self.constant().member;
-        let mut left = Ranks::first(member.size());
-        left.remove_all(member.absent());
+        let mut left = self.constant().member.present();
         left.remove_all(&*self.missing()?);
         Some(left)
     }

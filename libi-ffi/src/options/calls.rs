@@ -35,7 +35,7 @@ pub enum libi_on_loss {
     /// ones do.
     LIBI_ON_LOSS_FAIL = 0,
     /// Collective calls go on among the members that are left. libi_pending_missing() and
-    /// LIBI_RANKS_MISSING tell which members were missing in a call, the same at all members. A call
+    /// LIBI_RANKS_MISSING tell which members were missing in a call. A call
     /// whose root is lost fails. A member that ends is lost in the same way; one that ends in order
     /// calls libi_member_drain() before, which waits until all others have completed what it has.
     LIBI_ON_LOSS_CONTINUE = 1,

@@ -135,7 +135,7 @@ impl Collective {
         if let Some(me) = ctx.view.topology.me {
             self.begin_anew(kept, me, ctx);
         }
-        // Of what is completed by all that are left, none may tell anything more.
+        // A branch that is lost may have been the last that had not completed some calls.
         self.tell_completed(ctx);
     }
 
@@ -212,7 +212,7 @@ impl Collective {
     /// A neighbor has told of completed calls, and of what is wanted.
     pub(crate) fn on_completed(&mut self, link: LinkId, before: u64, wanted: u64, ctx: &mut CallContext<'_>) {
         if Some(link) == ctx.view.collective_parent() {
-            self.survival.want(wanted);
+            self.survival.hears_of_wanted(wanted);
             self.all_have_completed(before, wanted, ctx);
         } else {
             self.survival.has_completed(link, before, wanted);

@@ -33,15 +33,15 @@
 //!   what was given to it.
 //!
 //! Termination: a leader hands back once, and only to its parent. A node that takes hosts back has a
-//! child, and does not hand back, or passes them on if it has launched none of its children. The front end is the last: hosts that cannot be launched
-//! from there are given up.
+//! child, and does not hand back, or passes them on if it has launched none of its children. The front end
+//! is the last: hosts that cannot be launched from there are given up.
 //!
 //! Attempts: if the leader is certainly at fault, its failures do not count, and the host has all
 //! its attempts left. If the leader had only few hosts, which may as well be dead, its failures
-//! count, but one attempt is left in any case; those that no further attempt of a launcher mends, such as
-//! denied logins, do not count, and the parent launches the host without a delay. Otherwise every dead host that is left to the last
-//! leaders would cost one timeout more than other hosts. A host that was not launched keeps its
-//! next attempt.
+//! count, also those of launches in flight by then, but one attempt is left in any case; those that no
+//! further attempt of a launcher mends, such as denied logins, do not count, and the parent launches the
+//! host without a delay. Otherwise every dead host that is left to the last leaders would cost one timeout
+//! more than other hosts. A host that was not launched keeps its next attempt.
 //!
 //! No passing around: hosts that deny all logins are left over when all others are up, and are then
 //! all that new children are given. Each child would try them, conclude that it cannot launch, and

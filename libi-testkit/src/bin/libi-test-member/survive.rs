@@ -1,4 +1,5 @@
-//! The commands `talk:leave:BYTES`, see below, and `talk:survive:ROUNDS:SEED:RANK+RANK…`: collective calls go on while members are lost.
+//! Collective calls go on while members leave or are lost: the commands `talk:leave:BYTES`, see below, and
+//! `talk:survive:ROUNDS:SEED:RANK+RANK…`.
 //!
 //! In each round all members make one call, and check its result against what the members that are not
 //! missing in it have given. The victims kill themselves: each in a round of its own, before or after it

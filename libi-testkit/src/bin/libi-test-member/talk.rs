@@ -19,7 +19,7 @@
 //!                             then continue with it
 //! killed:RANK                 this member is killed while others are in a barrier: see loss.rs
 //! parted:RANK+RANK…           these do nothing; others wait for them until they are lost: see loss.rs
-//! leave:BYTES            the last member broadcasts these and ends, the others call later
+//! leave:BYTES                 the last member broadcasts these and ends, the others call later
 //! survive:ROUNDS:SEED:RANK+RANK…  calls go on while these are lost: see survive.rs
 //! drowned:LENGTH:RANK+RANK…   all broadcast repeatedly until these are lost: see loss.rs
 //! ```
