@@ -72,6 +72,7 @@ pub use libi_core::dist::{EnvVar, EnvVarError, OsBytes, OsBytesError};
 pub use libi_core::hosts;
 pub use libi_core::hosts::{HostList, HostListError, HostRef};
 pub use libi_core::ids::{HostIndex, Rank, SessionId};
+pub use libi_core::loss::{Loss, LossKind, LossReason};
 pub use libi_core::plan::{Shape, Strategy, UnknownStrategy};
 pub use libi_core::ranks::Ranks;
 pub use libi_core::secure::LinkSecurity;

@@ -238,7 +238,7 @@ impl World for Cluster {
                 self.go_on(from, agenda);
             }
             Effect::WakeAt(_) | Effect::Confirmed(_) => {}
-            Effect::SendRegion(..) | Effect::Lost(_) | Effect::Missing(..) => panic!("{effect:?}"),
+            Effect::SendRegion(..) | Effect::Lost(..) | Effect::Missing(..) => panic!("{effect:?}"),
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
+use libi_core::loss::LossReason;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::topology::Topology;
@@ -276,8 +277,9 @@ pub enum Event {
     Frame(LinkId, Bytes),
     /// Shared memory has arrived over a link. The frame that describes it follows.
     Region(LinkId, Bytes),
-    /// The link is closed in both directions. The process at its other end is lost or has ended.
-    Cut(LinkId),
+    /// The link is closed in both directions. The process at its other end is lost or has ended, as far
+    /// as it is known in this way.
+    Cut(LinkId, Option<LossReason>),
     /// The program makes a call.
     Call(CallId, Call),
     /// The program cancels a call; its timeout may have elapsed.
@@ -303,8 +305,8 @@ pub enum Effect {
     Finish(CallId, Result<Outcome, CommError>),
     /// These lost members are missing in the result that is reported next, that of this call.
     Missing(CallId, Ranks),
-    /// Report lost members to the program.
-    Lost(Ranks),
+    /// Report lost members to the program, and how they were lost, if that is known.
+    Lost(Ranks, Option<LossReason>),
     /// Pass in [`Event::Woken`] at this time. It replaces an earlier time.
     WakeAt(Instant),
     /// The parent has received everything that was sent before the request of this number.

@@ -1,6 +1,9 @@
 //! Why a call fails.
 
+use std::fmt;
+
 use libi_core::ids::Rank;
+use libi_core::loss::Loss;
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
@@ -14,13 +17,15 @@ use crate::reduce::{Element, Op};
 pub enum CommError {
     /// Members that the call needs are lost. Calls that do not need them still succeed.
     #[error(
-        "{ranks} {} lost, and this call needs {}; calls that do not need {} still work",
+        "{ranks} {} lost, and this call needs {}{}; calls that do not need {} still work",
         if .ranks.len() == 1 { "is" } else { "are" },
-        them(.ranks), them(.ranks),
+        them(.ranks), Reasons(.why), them(.ranks),
     )]
     PeerLost {
         /// The lost members that the call needs.
         ranks: Ranks,
+        /// How they were lost, as far as that is known: once for all that were lost together.
+        why: Vec<Loss>,
     },
     /// The call needs the front end, which is lost.
     #[error("the front end is lost: its process has ended, or the link to it has closed")]
@@ -149,6 +154,30 @@ pub enum CommError {
     Protocol(&'static str),
 }
 
+impl CommError {
+    /// Members are lost, in a way that the [group](crate::group::Group) adds.
+    pub(crate) const fn lost(ranks: Ranks) -> Self {
+        Self::PeerLost { ranks, why: Vec::new() }
+    }
+}
+
+/// Why members are lost, in parentheses; nothing if there is no reason.
+struct Reasons<'a>(&'a [Loss]);
+
+impl fmt::Display for Reasons<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 3;
+        for (nth, loss) in self.0.iter().take(MOST).enumerate() {
+            write!(f, "{}{loss}", if nth == 0 { " (" } else { "; " })?;
+        }
+        match self.0.len() {
+            0 => Ok(()),
+            1..=MOST => f.write_str(")"),
+            all => write!(f, "; and {} more losses)", all - MOST),
+        }
+    }
+}
+
 fn them(ranks: &Ranks) -> &'static str {
     if ranks.len() == 1 { "it" } else { "them" }
 }
@@ -175,7 +204,7 @@ impl AbortCause {
         match self {
             Self::Mismatch(one, other) => CommError::Mismatch { nth, one, other },
             Self::Cancelled(by) => CommError::Cancelled { nth, by },
-            Self::Lost(ranks) => CommError::PeerLost { ranks },
+            Self::Lost(ranks) => CommError::lost(ranks),
             Self::Failed(by, why) => CommError::Failed { nth, by, why },
         }
     }
@@ -183,11 +212,13 @@ impl AbortCause {
 
 #[cfg(test)]
 mod tests {
+    use libi_core::loss::{LossKind, LossReason};
+
     use super::*;
     use crate::message::{Kind, Length};
 
     fn lost(ranks: &[u32]) -> String {
-        CommError::PeerLost { ranks: ranks.iter().copied().map(Rank).collect() }.to_string()
+        CommError::lost(ranks.iter().copied().map(Rank).collect()).to_string()
     }
 
     #[test]
@@ -200,6 +231,25 @@ mod tests {
             lost(&[3, 5, 6, 7]),
             "ranks 3, 5-7 are lost, and this call needs them; calls that do not need them still work"
         );
+    }
+
+    #[test]
+    fn a_loss_says_how_members_were_lost() {
+        let loss = |rank, host: &str, how| Loss {
+            ranks: [Rank(rank)].into_iter().collect(),
+            reason: LossReason { host: host.to_owned(), is_leader: false, how },
+        };
+        let text = |why: Vec<Loss>| {
+            let ranks = why.iter().flat_map(|loss| loss.ranks.iter()).collect();
+            CommError::PeerLost { ranks, why }.to_string()
+        };
+        assert_eq!(
+            text(vec![loss(9, "n0010", LossKind::Killed(11))]),
+            "rank 9 is lost, and this call needs it (rank 9 on n0010 was killed by signal 11); \
+             calls that do not need it still work"
+        );
+        let many = (0..5).map(|rank| loss(rank, "n1", LossKind::Exited(1))).collect();
+        assert!(text(many).contains("rank 2 on n1 exited 1; and 2 more losses);"));
     }
 
     #[test]

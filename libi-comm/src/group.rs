@@ -126,6 +126,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use libi_core::ids::LinkId;
+use libi_core::loss::Loss;
 use libi_core::machine::Machine;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
@@ -156,6 +157,8 @@ pub struct Group {
     memory: Option<Box<dyn SharedMemory>>,
     /// Shared memory that has arrived over each link, and whose frame has not.
     regions: BTreeMap<LinkId, VecDeque<Bytes>>,
+    /// The losses whose reasons are known.
+    losses: Vec<Loss>,
 }
 
 impl Group {
@@ -216,7 +219,7 @@ impl Group {
                 self.is_up = true;
                 self.view = GroupView::new(topology);
                 self.collective.up(&self.view);
-                self.cut(LOST_LINK, now, out);
+                self.cut(LOST_LINK, None, now, out);
                 for event in std::mem::take(&mut self.early_events) {
                     match event {
                         Event::Call(id, call) => self.early_call(id, call, now, out),
@@ -227,7 +230,7 @@ impl Group {
             }
             Event::Call(id, _) if self.ended => out.push(Effect::Finish(id, Err(CommError::Ended))),
             _ if self.ended => {}
-            Event::Cut(LinkId::PARENT) => self.end(out),
+            Event::Cut(LinkId::PARENT, _) => self.end(out),
             Event::Cancel(id) if !self.is_up => drop(self.open.remove(&id)),
             Event::Call(id, call) if !self.is_up => {
                 self.open.insert(id);
@@ -242,7 +245,7 @@ impl Group {
             }
             Event::Frame(link, frame) => self.on_frame(link, frame, now, out),
             Event::Region(link, bytes) => self.regions.entry(link).or_default().push_back(bytes),
-            Event::Cut(link) => self.cut(link, now, out),
+            Event::Cut(link, reason) => self.cut(link, reason, now, out),
             Event::Call(id, call) => {
                 self.open.insert(id);
                 self.call(id, call, now, out);
@@ -275,10 +278,14 @@ impl Group {
         self.drop_closed(before, out);
     }
 
-    /// Drops the results of calls that are cancelled or have had a result.
+    /// Drops the results of calls that are cancelled or have had a result, and adds to the others how
+    /// members were lost.
     fn drop_closed(&mut self, before: usize, out: &mut Vec<Effect>) {
         let mut at = before;
-        while let Some(effect) = out.get(at) {
+        while let Some(effect) = out.get_mut(at) {
+            if let Effect::Finish(_, Err(CommError::PeerLost { ranks, why })) = effect {
+                *why = self.reasons(ranks);
+            }
             let is_news = !matches!(effect, Effect::Finish(id, _) if !self.open.remove(id) && !self.ended);
             if is_news {
                 at += 1;
@@ -365,8 +372,8 @@ impl Group {
                 let broken = Break { origin, why };
                 collective.abort(nth, broken, Some(link), &mut CallContext { now, view, kvs, memory, out });
             }
-            Message::Lost { ranks, before } => {
-                self.lost(&ranks, before, Some(link), now, out);
+            Message::Lost { ranks, before, reason } => {
+                self.lost(&ranks, before, reason, Some(link), now, out);
                 self.continue_without_lost(now, out);
             }
             Message::P2p(message) => p2p.on_frame(link, message, payload, view, out),

@@ -9,6 +9,7 @@ pub(crate) mod p2p;
 
 use bytes::{Buf, Bytes};
 use libi_core::ids::Rank;
+use libi_core::loss::LossReason;
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +34,9 @@ pub(crate) enum Message {
     Aborted { nth: u64, origin: u64, why: AbortCause },
     /// All collective calls before this number are over in the process that sends it.
     Over { before: u64 },
-    /// These ranks are lost. They took part in all collective calls before number `before`.
-    Lost { ranks: Ranks, before: u64 },
+    /// These ranks are lost, in this way if it is known. They took part in all collective calls before
+    /// number `before`.
+    Lost { ranks: Ranks, before: u64, reason: Option<LossReason> },
     /// The receiver is to confirm everything that was sent before.
     Confirm { number: u64 },
     /// The answer.
@@ -197,7 +199,7 @@ mod tests {
         for news in [
             Message::Grant { nth: 1, limit: 1 },
             Message::Over { before: 1 },
-            Message::Lost { ranks, before: 1 },
+            Message::Lost { ranks, before: 1, reason: None },
             Message::Confirm { number: 1 },
             Message::Confirmed { number: 1 },
             Message::Eager { limit: 1 },

@@ -63,7 +63,7 @@ impl Wires {
                     self.open -= 1;
                 }
                 Effect::WakeAt(_) | Effect::Confirmed(_) => {}
-                Effect::Lost(_) | Effect::Missing(..) => panic!("{effect:?}"),
+                Effect::Lost(..) | Effect::Missing(..) => panic!("{effect:?}"),
             }
         }
     }

@@ -93,7 +93,7 @@ impl Member {
                     }
                 }
                 Effect::WakeAt(_) | Effect::Confirmed(_) => {}
-                Effect::Lost(ranks) | Effect::Missing(_, ranks) => panic!("{ranks} lost"),
+                Effect::Lost(ranks, _) | Effect::Missing(_, ranks) => panic!("{ranks} lost"),
             }
         }
     }

@@ -63,6 +63,7 @@ pub mod dist;
 pub mod hosts;
 pub mod ids;
 pub mod join;
+pub mod loss;
 pub mod machine;
 pub mod plan;
 pub mod ranking;

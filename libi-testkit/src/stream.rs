@@ -182,7 +182,7 @@ fn is_justified(
     has_failed: impl Fn(u32) -> bool,
 ) -> bool {
     let lost = match &odd.answer {
-        Err(CommError::PeerLost { ranks }) => Some(ranks),
+        Err(CommError::PeerLost { ranks, .. }) => Some(ranks),
         Ok(Outcome::Found(None)) => None,
         _ => return false,
     };

@@ -55,6 +55,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libi_comm::{Call, CallId, CommError, Outcome};
+use libi_core::loss::LossReason;
 use libi_core::ranks::Ranks;
 use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
@@ -87,8 +88,8 @@ pub(crate) trait EngineSink {
     /// The session comes up without these members.
     fn absent(&mut self, _: NodeId, _: &Ranks) {}
 
-    /// These members are lost or have ended.
-    fn lost(&mut self, id: NodeId, ranks: Ranks);
+    /// These members are lost or have ended, in this way if it is known.
+    fn lost(&mut self, id: NodeId, ranks: Ranks, reason: Option<LossReason>);
 }
 
 /// How a member reaches its parent.

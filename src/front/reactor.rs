@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use libi_comm::{CallId, CommError, Outcome};
+use libi_core::loss::LossReason;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::failure::Exit;
@@ -244,7 +245,7 @@ impl EngineSink for FrontSink {
         self.shared.finish(call, result);
     }
 
-    fn lost(&mut self, _: NodeId, _: Ranks) {
+    fn lost(&mut self, _: NodeId, _: Ranks, _: Option<LossReason>) {
         // Notices say which members have ended and which are lost.
     }
 

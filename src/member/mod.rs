@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::loss::Loss;
 use libi_core::ranks::Ranks;
 use libi_launch::backend::{LINK_ENV, LINK_RENDEZVOUS, LINK_STDIO, LINK_STDIO_STDERR};
 use libi_launch::machine::{Event as Input, Node};
@@ -338,6 +339,13 @@ impl Member {
     #[must_use]
     pub fn lost(&self) -> Ranks {
         self.runtime.with(|state| state.lost.clone())
+    }
+
+    /// How members were [lost](Self::lost): their hosts, and how their processes have ended, as far as it
+    /// is known. Members that were lost together are told of once.
+    #[must_use]
+    pub fn losses(&self) -> Vec<Loss> {
+        self.runtime.with(|state| state.losses.clone())
     }
 
     /// The host that it runs on.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libi_comm::{CallId, CommError, Outcome};
+use libi_core::loss::{Loss, LossReason};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Node, Notice};
@@ -270,9 +271,10 @@ impl EngineSink for MemberSink {
         self.absent.clone_from(ranks);
     }
 
-    fn lost(&mut self, _: NodeId, ranks: Ranks) {
+    fn lost(&mut self, _: NodeId, ranks: Ranks, reason: Option<LossReason>) {
         let mut shared = self.shared.lock();
         shared.state.lost.add_all(&ranks);
+        shared.state.losses.extend(reason.map(|reason| Loss { ranks, reason }));
         self.shared.announce(shared);
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use libi_comm::{Bytes, Call, CallId, CommError};
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::loss::Loss;
 use libi_core::ranks::Ranks;
 use libi_launch::machine::{Event as Input, Stream as Standard};
 use nix::errno::Errno;
@@ -64,6 +65,8 @@ pub(super) struct MemberState {
     pub(super) parent_death_cleared: Option<Result<(), Errno>>,
     /// Members that were up and have ended or are lost.
     pub(super) lost: Ranks,
+    /// How they were lost, where it is known.
+    pub(super) losses: Vec<Loss>,
 }
 
 pub(super) enum MemberCommand {
@@ -128,6 +131,7 @@ impl MemberRuntime {
             flush_waiters: 0,
             parent_death_cleared: None,
             lost: Ranks::new(),
+            losses: Vec::new(),
         };
         let shared = Arc::new(Shared::new(state, progress)?);
         let mut sink = MemberSink::new(Arc::clone(&shared));

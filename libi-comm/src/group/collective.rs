@@ -98,7 +98,7 @@ impl Collective {
         self.known_before = self.known_before.max(self.next);
         self.results.push_back((nth, id, None));
         if let Some(ranks) = self.missing_at(nth) {
-            return self.finish(nth, Err(CommError::PeerLost { ranks }), ctx);
+            return self.finish(nth, Err(CommError::lost(ranks)), ctx);
         }
         match self.broken.due(nth) {
             Some(Due::Aborted(broken)) => return self.finish(nth, Err(broken.into_error()), ctx),
@@ -118,7 +118,7 @@ impl Collective {
             Err(why) => {
                 // The other members would wait for this one.
                 let cause = match &why {
-                    CommError::PeerLost { ranks } => AbortCause::Lost(ranks.clone()),
+                    CommError::PeerLost { ranks, .. } => AbortCause::Lost(ranks.clone()),
                     _ => AbortCause::Failed(Some(me), why.to_string()),
                 };
                 return self.fail(nth, why, cause, ctx);

@@ -206,11 +206,8 @@ impl KeyStore {
             KvsRole::Client(server) => server,
         };
         if way_up == Some(link) {
-            self.server_lost = Some(if ranks.is_empty() {
-                CommError::FrontEndLost
-            } else {
-                CommError::PeerLost { ranks: ranks.clone() }
-            });
+            self.server_lost =
+                Some(if ranks.is_empty() { CommError::FrontEndLost } else { CommError::lost(ranks.clone()) });
         }
         self.partial.cut(link);
         self.early_queries.retain(|(from, ..)| *from != link);

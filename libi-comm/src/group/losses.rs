@@ -2,6 +2,7 @@
 //! [go on](super::survival). See the [parent module](super).
 
 use libi_core::ids::LinkId;
+use libi_core::loss::{Loss, LossReason};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
@@ -13,7 +14,13 @@ use crate::message::Message;
 
 impl Group {
     /// The link to a branch is closed.
-    pub(super) fn cut(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn cut(
+        &mut self,
+        link: LinkId,
+        reason: Option<LossReason>,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
         let branch = self.view.topology.branches.iter().find(|branch| branch.link == link);
         let Some(ranks) = branch.map(|branch| branch.ranks.clone()) else { return };
         if !self.view.cut.insert(link) {
@@ -29,7 +36,7 @@ impl Group {
         };
         // All members of an agent may be lost before it is.
         if !ranks.is_empty() {
-            self.lost(&ranks, before, None, now, out);
+            self.lost(&ranks, before, reason, None, now, out);
         }
         let Self { collective, view, kvs, memory, .. } = self;
         kvs.cut(link, &ranks, view, out);
@@ -38,6 +45,18 @@ impl Group {
         } else {
             collective.drop_branch(&mut CallContext { now, view, kvs, memory, out });
         }
+    }
+
+    /// How these members were lost, as far as it is known.
+    pub(super) fn reasons(&self, lost: &Ranks) -> Vec<Loss> {
+        let mut reasons = self.losses.clone();
+        for Loss { ranks, .. } in &mut reasons {
+            let mut others = ranks.clone();
+            others.remove_all(lost);
+            ranks.remove_all(&others);
+        }
+        reasons.retain(|loss| !loss.ranks.is_empty());
+        reasons
     }
 
     /// Members are lost: collective calls halt, or go on, if they are to continue.
@@ -68,15 +87,19 @@ impl Group {
         &mut self,
         ranks: &Ranks,
         before: u64,
+        reason: Option<LossReason>,
         from: Option<LinkId>,
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
         self.view.lost.add_all(ranks);
+        if let Some(reason) = reason.clone() {
+            self.losses.push(Loss { ranks: ranks.clone(), reason });
+        }
         let Self { collective, view, kvs, p2p, memory, .. } = self;
         let parent = Some(LinkId::PARENT).filter(|_| view.topology.has_parent);
         let branches = view.topology.branches.iter().map(|branch| branch.link);
-        let frame = Message::Lost { ranks: ranks.clone(), before }.frame(None);
+        let frame = Message::Lost { ranks: ranks.clone(), before, reason: reason.clone() }.frame(None);
         for link in parent.into_iter().chain(branches) {
             if Some(link) != from && !view.cut.contains(&link) {
                 out.push(Effect::Send(link, frame.clone()));
@@ -86,6 +109,6 @@ impl Group {
             collective.lost(ranks, before, &mut CallContext { now, view, kvs, memory, out });
         }
         p2p.lost(ranks, view, out);
-        out.push(Effect::Lost(ranks.clone()));
+        out.push(Effect::Lost(ranks.clone(), reason));
     }
 }

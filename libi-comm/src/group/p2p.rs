@@ -198,6 +198,6 @@ impl P2pContext<'_> {
 fn lost(who: Address) -> CommError {
     match who {
         Address::FrontEnd => CommError::FrontEndLost,
-        Address::Rank(rank) => CommError::PeerLost { ranks: [rank].into_iter().collect() },
+        Address::Rank(rank) => CommError::lost([rank].into_iter().collect()),
     }
 }

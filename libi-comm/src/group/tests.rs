@@ -257,10 +257,10 @@ fn a_lost_member_is_named_in_current_and_later_calls() {
     let waiting: Vec<_> = [0, 1, 3, 4].map(|who| cluster.call(who, Call::Barrier)).into();
     cluster.run();
     let link = cluster.back[&(0, 2)];
-    cluster.tell(0, Event::Cut(link));
+    cluster.tell(0, Event::Cut(link, None));
     cluster.run();
     let ranks: Ranks = [2, 5, 6].map(Rank).into_iter().collect();
-    let lost = Err(CommError::PeerLost { ranks: ranks.clone() });
+    let lost = Err(CommError::lost(ranks.clone()));
     assert!(waiting.iter().all(|id| cluster.results[id] == lost));
     let later = cluster.call(3, Call::Fence);
     assert_eq!(cluster.results[&later], lost);
@@ -284,8 +284,8 @@ fn ranks_lost_on_the_way_up_are_missing_in_the_first_call() {
         Effect::Finish(id, result) if *id == barrier => Some(result.clone()),
         _ => None,
     });
-    assert_eq!(finished, Some(Err(CommError::PeerLost { ranks: lost.clone() })));
-    assert!(out.iter().any(|effect| matches!(effect, Effect::Lost(ranks) if *ranks == lost)));
+    assert_eq!(finished, Some(Err(CommError::lost(lost.clone()))));
+    assert!(out.iter().any(|effect| matches!(effect, Effect::Lost(ranks, None) if *ranks == lost)));
     let told: Vec<_> = out.iter().filter(|effect| matches!(effect, Effect::Send(..))).collect();
     assert!(matches!(told[..], [Effect::Send(to, _)] if *to == link), "{told:?}");
 }
@@ -297,7 +297,7 @@ fn data_sent_before_a_loss_still_complete_their_call() {
     let ids = [2, 1].map(|who| cluster.call(who, call(who)));
     cluster.run();
     let link = cluster.back[&(1, 2)];
-    cluster.tell(1, Event::Cut(link));
+    cluster.tell(1, Event::Cut(link, None));
     cluster.run();
     let root = cluster.call(0, call(0));
     cluster.run();

@@ -134,5 +134,5 @@ impl GroupView {
 }
 
 pub(super) fn lost(rank: Rank) -> CommError {
-    CommError::PeerLost { ranks: [rank].into_iter().collect() }
+    CommError::lost([rank].into_iter().collect())
 }

@@ -68,7 +68,7 @@ fn is_true(world: &Cluster, member: &Member, step: &Step, record: &Record) -> Re
     match ending {
         _ if !are_only_lost(world) => Ok(()),
         Ending::Right => Ok(()),
-        Ending::Failed(CommError::PeerLost { ranks })
+        Ending::Failed(CommError::PeerLost { ranks, .. })
             if root(step).is_some_and(|root| ranks.contains(root)) =>
         {
             Ok(())

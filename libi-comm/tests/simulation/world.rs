@@ -363,7 +363,7 @@ impl World for Cluster {
                 }
             }
             Effect::WakeAt(at) => agenda.plan(at, Happening::Wakes(from)),
-            Effect::Lost(ranks) => {
+            Effect::Lost(ranks, _) => {
                 let who = &self.members[from.0 as usize].process;
                 if let Some(rank) = ranks.iter().find(|rank| self.lost(*rank).is_none()) {
                     self.wrong.get_or_insert(format!("{who} is told that {rank} is lost, who is not"));
@@ -394,7 +394,8 @@ impl World for Cluster {
                     return;
                 }
                 self.member(id).cut.insert(link);
-                agenda.tell(agenda.now(), id, Event::Cut(link));
+                let reason = self.member(id).reason_of_cut(link);
+                agenda.tell(agenda.now(), id, Event::Cut(link, reason));
                 if link == LinkId::PARENT {
                     let soon = self.latency();
                     agenda.plan(agenda.now() + soon, Happening::Dies(id));

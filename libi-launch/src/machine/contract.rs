@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use libi_core::ids::{HostIndex, Rank};
 pub use libi_core::ids::{LinkId, StartId};
+use libi_core::loss::LossReason;
 use libi_core::ranks::Ranks;
 use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
@@ -241,8 +242,8 @@ pub enum Effect {
     /// [`Effect::Carry`].
     SessionUp(Topology),
     /// To the communication half: this link of the tree is closed in both directions, and no longer
-    /// a link of the tree.
-    Cut(LinkId),
+    /// a link of the tree. What is at its other end was lost in this way, as far as it is known.
+    Cut(LinkId, Option<LossReason>),
     /// Wake the node at this time, unless it requests an earlier wake-up.
     WakeAt(Instant),
     /// Give a notice to the user of the node.

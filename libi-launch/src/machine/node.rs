@@ -9,6 +9,7 @@ mod front_end;
 mod heartbeats;
 mod input;
 mod launching;
+mod loss_reasons;
 mod moves;
 mod output;
 mod parent;

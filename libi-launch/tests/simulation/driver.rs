@@ -65,7 +65,7 @@ impl Driver {
                     links.into_iter().for_each(|link| self.link(link).carry_data(true));
                 }
                 Effect::Carry(link) => self.link(*link).carry_data(true),
-                Effect::Cut(link) => self.link(*link).carry_data(false),
+                Effect::Cut(link, _) => self.link(*link).carry_data(false),
                 Effect::Close(link) => drop(self.closed.insert(*link)),
                 _ => {}
             }

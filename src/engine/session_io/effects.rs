@@ -103,7 +103,7 @@ impl SessionIo {
             | Effect::SendDirect(_)
             | Effect::ReceiveDirect(_) => self.on_direct_effect(effect, events, turn),
             Effect::SessionUp(tree) => self.session_up(tree, turn),
-            Effect::Cut(link) => self.cut(link, turn),
+            Effect::Cut(link, reason) => self.cut(link, reason, turn),
             Effect::WakeAt(at) => self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at))),
             Effect::Notify(notice) => turn.sink.notice(turn.id, notice, &self.node, turn.now),
         }

@@ -2,6 +2,7 @@
 
 use libi_comm::{Call, CallId, Completion, Effect, Event};
 use libi_core::ids::LinkId;
+use libi_core::loss::LossReason;
 use libi_core::machine::Machine;
 use libi_core::topology::Topology;
 use libi_launch::options::{LaunchOptions, OnLoss};
@@ -43,11 +44,11 @@ impl SessionIo {
     }
 
     /// A link of the tree is closed.
-    pub(super) fn cut(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+    pub(super) fn cut(&mut self, link: LinkId, reason: Option<LossReason>, turn: &mut Turn<'_>) {
         if let Some(link_io) = self.links.get_mut(&link) {
             link_io.reader.carry_data(false);
         }
-        self.tell_group(Event::Cut(link), turn);
+        self.tell_group(Event::Cut(link, reason), turn);
     }
 
     /// Starts a call of the program.
@@ -107,7 +108,7 @@ impl SessionIo {
         }
         // At the end of a session every link is cut, and to tell each loss to all who are left would
         // take a message for each pair of them.
-        let is_silent = matches!(event, Event::Cut(_)) && self.node.is_ending();
+        let is_silent = matches!(event, Event::Cut(..)) && self.node.is_ending();
         let mut effects = std::mem::take(&mut self.group_effects);
         self.group.on(event, turn.now, &mut effects);
         for effect in effects.drain(..) {
@@ -127,7 +128,7 @@ impl SessionIo {
                 }
                 Effect::Missing(call, ranks) => turn.sink.missing(turn.id, call, ranks),
                 Effect::Finish(call, result) => turn.sink.finished(turn.id, call, result),
-                Effect::Lost(ranks) => turn.sink.lost(turn.id, ranks),
+                Effect::Lost(ranks, reason) => turn.sink.lost(turn.id, ranks, reason),
                 Effect::Confirmed(number) => {
                     if let Some(link_io) = self.links.get_mut(&LinkId::PARENT) {
                         link_io.confirmation.answered(number);

@@ -10,6 +10,7 @@ use libi_core::dist::OsBytes;
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::SessionKey;
+use libi_core::loss::LossReason;
 use libi_core::plan::late::Attempt;
 use libi_core::ranks::Ranks;
 use libi_core::secure::{Entropy, LinkSecurity, Secret};
@@ -71,7 +72,7 @@ pub(super) fn intercept(id: NodeId, event: &Said) -> bool {
             note(id, Observed::Frame(number));
             true
         }
-        Said::Cut(link) => {
+        Said::Cut(link, _) => {
             note(id, Observed::Cut(*link));
             false
         }
@@ -102,7 +103,7 @@ impl EngineSink for Notes {
 
     fn finished(&mut self, _: NodeId, _: CallId, _: Result<Outcome, CommError>) {}
 
-    fn lost(&mut self, _: NodeId, _: Ranks) {}
+    fn lost(&mut self, _: NodeId, _: Ranks, _: Option<LossReason>) {}
 }
 
 /// A front end and its member.

@@ -106,7 +106,7 @@ impl Collective {
         self.missing.push((before, ranks.clone()));
         let ended = self.open.split_off(&before);
         for nth in ended.into_keys().filter(|nth| *nth < self.next).collect::<Vec<_>>() {
-            self.finish(nth, Err(CommError::PeerLost { ranks: ranks.clone() }), ctx);
+            self.finish(nth, Err(CommError::lost(ranks.clone())), ctx);
         }
     }
 

@@ -238,7 +238,7 @@ impl KeyStore {
                     Reply::Value(_) | Reply::Unfenced(_) => Ok(Outcome::Found(Some(value.clone()))),
                     Reply::NotFound => Ok(Outcome::Found(None)),
                     Reply::Lost(version) => Err(version.leader.map_or(CommError::FrontEndLost, |rank| {
-                        CommError::PeerLost { ranks: [rank].into_iter().collect() }
+                        CommError::lost([rank].into_iter().collect())
                     })),
                     Reply::Unreachable => Err(self.server_lost()),
                 },

@@ -32,7 +32,7 @@ fn chain(hosts: usize, processes: usize) -> Shape {
 }
 
 fn lost(rank: usize) -> Result<Outcome, CommError> {
-    Err(CommError::PeerLost { ranks: [Rank(rank as u32)].into_iter().collect() })
+    Err(CommError::lost([Rank(rank as u32)].into_iter().collect()))
 }
 
 #[test]

@@ -62,6 +62,16 @@ impl Child {
         self.exit.get_or_insert(Exit::Unknown);
     }
 
+    /// Whether its link is closed, but still in the tree, and its exit is to come.
+    pub(in crate::machine) fn awaits_exit_in_tree(&self) -> bool {
+        self.in_tree && !self.open && self.exit.is_none() && self.has_process() && !self.is_silent()
+    }
+
+    /// Whether it ends because nothing was heard of it.
+    pub(in crate::machine) fn is_silent(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.cause == Cause::HeartbeatLost)
+    }
+
     /// Begins to end; returns false if it does so already.
     pub(in crate::machine) fn end(&mut self, cause: Cause) -> bool {
         let begins = self.end.is_none();

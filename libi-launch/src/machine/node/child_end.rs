@@ -19,10 +19,10 @@ impl Node {
         }
         let is_plain = child.is_running();
         let cause = self.or_heartbeat_lost(link, Cause::Closed, now);
-        self.cut(link, out);
         if !is_plain {
             self.ends(link, cause, now, out);
         }
+        self.cut_with_reason(link, now, out);
     }
 
     pub(super) fn child_exited(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
@@ -124,6 +124,11 @@ impl Node {
             match child.state() {
                 // The process could not be killed, or its exit was never reported.
                 ChildState::Ending { forced: true, .. } => self.child_gone(link, now, out),
+                ChildState::Ending { forced: false, .. }
+                    if child.awaits_exit_in_tree() && !self.stage.has_begun_to_end() =>
+                {
+                    self.cut_without_exit(link, now, out);
+                }
                 ChildState::Ending { forced: false, .. } => {
                     self.force(link, now + self.options.rules.kill_grace, out);
                 }

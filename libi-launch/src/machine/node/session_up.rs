@@ -107,7 +107,7 @@ impl Node {
             _ => self.children.get_mut(link).is_some_and(Child::leave_tree),
         };
         if talks {
-            out.push(Effect::Cut(link));
+            out.push(Effect::Cut(link, self.loss_reason(link)));
         }
     }
 

@@ -81,7 +81,7 @@ impl World for Cluster {
             | Effect::SendDirect(_)
             | Effect::ReceiveDirect(_) => self.connect(from, effect, agenda),
             Effect::SessionUp(tree) => self.on_session_up(from, tree, agenda),
-            Effect::Cut(link) => self.on_link_cut(from, link),
+            Effect::Cut(link, _) => self.on_link_cut(from, link),
             Effect::Notify(notice) => {
                 self.on_notice(from, &notice, agenda);
                 match notice {

@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-use libi::{Bytes, CommError, Rank, Ranks};
+use libi::{Bytes, CommError, Loss, LossKind, Rank, Ranks};
 
 use crate::talk::{Talk, Wrong, made, same, wait};
 
@@ -29,7 +29,14 @@ impl Talk<'_> {
         let barrier = self.member.barrier();
         wait("the sign", self.member.send_to(Rank(victim), 78, ""))?;
         match barrier.wait(TIMEOUT) {
-            Err(CommError::PeerLost { ranks }) if ranks.iter().eq([Rank(victim)]) => {}
+            Err(CommError::PeerLost { ranks, why }) if ranks.iter().eq([Rank(victim)]) => {
+                let [Loss { ranks: lost, reason }] = &why[..] else {
+                    return Err(format!("{victim} was lost once, and not for {why:?}"));
+                };
+                same("who was lost so", lost, &ranks)?;
+                same("how it was lost", &reason.how, &LossKind::Killed(libc::SIGKILL))?;
+                same("whether that stays known", &self.member.losses().contains(&why[0]), &true)?;
+            }
             other => return Err(format!("a barrier without {victim} gives {other:?}")),
         }
         // Others may have ended already.
@@ -64,7 +71,7 @@ impl Talk<'_> {
     /// A call has ended that needed the victims.
     fn part(&self, victims: &[u32], outcome: Result<(), CommError>) -> Result<(), Wrong> {
         match outcome {
-            Err(CommError::PeerLost { ranks })
+            Err(CommError::PeerLost { ranks, .. })
                 if !ranks.is_empty() && ranks.iter().all(|rank| victims.contains(&rank.0)) => {}
             other => return Err(format!("a call without {victims:?} gives {other:?}")),
         }

@@ -173,7 +173,7 @@ impl Round<'_> {
                 check(got, &missing)?;
                 Ok(format!("without {missing}"))
             }
-            Err(CommError::PeerLost { ranks }) if ranks.contains(Rank(self.root)) => {
+            Err(CommError::PeerLost { ranks, .. }) if ranks.contains(Rank(self.root)) => {
                 Ok(format!("{} is lost", self.root))
             }
             Err(error) => Err(error.to_string()),

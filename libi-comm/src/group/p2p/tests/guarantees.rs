@@ -13,7 +13,7 @@ use crate::message::p2p::{Envelope, P2pMessage, RejectReason};
 const DONE: CallResult = Ok(Outcome::Done);
 
 fn peer_lost(rank: u32) -> CallResult {
-    Err(CommError::PeerLost { ranks: [Rank(rank)].into_iter().collect() })
+    Err(CommError::lost([Rank(rank)].into_iter().collect()))
 }
 
 /// A chain in which node 1 has rank 0, and so on.

@@ -225,7 +225,7 @@ proptest! {
         for (&stream, sends) in &called.sends {
             let (from, to, _) = stream;
             let unheard = |lost: usize| match cluster.address(lost) {
-                Address::Rank(rank) => Err(CommError::PeerLost { ranks: [rank].into_iter().collect() }),
+                Address::Rank(rank) => Err(CommError::lost([rank].into_iter().collect())),
                 Address::FrontEnd => Err(CommError::FrontEndLost),
             };
             for call in sends.iter().filter(|_| cluster.nodes[from].alive) {
