@@ -2,6 +2,9 @@
 //!
 //! They are written by system calls, not through a mapping: without free memory, a system call
 //! fails and a mapping raises SIGBUS.
+//!
+//! The system refuses to seal a file while a page of it is in use elsewhere, as by what moves pages to
+//! other places. It waits for that, but not for long; then what was written is copied to another file.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,6 +13,7 @@ use std::sync::Arc;
 
 use libi_comm::Bytes;
 use libi_comm::memory::{Region, SealedRegion, SharedMemory};
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -20,6 +24,10 @@ const SEALS: SealFlag = SealFlag::F_SEAL_WRITE
     .union(SealFlag::F_SEAL_SHRINK)
     .union(SealFlag::F_SEAL_GROW)
     .union(SealFlag::F_SEAL_SEAL);
+
+/// How often a file is copied that cannot be sealed, and how much of it at once.
+const COPIES: u32 = 3;
+const COPIED_AT_ONCE: usize = 256 << 10;
 
 /// Allocates memory that can be sent to other processes of this host.
 #[derive(Debug)]
@@ -34,8 +42,8 @@ struct File {
 
 impl SharedMemory for MemfdMemory {
     fn region(&mut self, length: usize) -> Option<Box<dyn Region>> {
-        let file = memfd_create(c"libi", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).ok()?;
-        Some(Box::new(File { file: file.into(), filled: 0, length: length as u64 }))
+        let file = new_file().ok()?;
+        Some(Box::new(File { file, filled: 0, length: length as u64 }))
     }
 }
 
@@ -43,6 +51,9 @@ impl Region for File {
     fn append(&mut self, bytes: &[u8]) -> bool {
         let written = self.file.write_all_at(bytes, self.filled);
         self.filled += bytes.len() as u64;
+        if let Err(error) = &written {
+            log::warn!("cannot write {} bytes to shared memory: {error}", bytes.len());
+        }
         written.is_ok()
     }
 
@@ -51,11 +62,47 @@ impl Region for File {
         if filled != length {
             return None;
         }
-        fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS)).ok()?;
-        let fd = OwnedFd::from(file);
-        let bytes = map(fd.as_fd()).ok()?;
-        Some(SealedRegion { bytes, handle: Arc::new(fd) })
+        match sealed(file, length) {
+            Ok(region) => Some(region),
+            Err(error) => {
+                log::warn!("cannot share memory with the members of this host: {error}");
+                None
+            }
+        }
     }
+}
+
+/// Seals a file of this length, or a copy of it.
+fn sealed(mut file: std::fs::File, length: u64) -> io::Result<SealedRegion> {
+    for _ in 0..COPIES {
+        match fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS)) {
+            Err(Errno::EBUSY) => file = copied(&file, length)?,
+            other => {
+                other?;
+                break;
+            }
+        }
+    }
+    let fd = OwnedFd::from(file);
+    let bytes = borrow(&fd)?;
+    Ok(SealedRegion { bytes, handle: Arc::new(fd) })
+}
+
+fn new_file() -> nix::Result<std::fs::File> {
+    memfd_create(c"libi", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).map(std::fs::File::from)
+}
+
+/// Copies the content of a file, by system calls.
+fn copied(from: &std::fs::File, length: u64) -> io::Result<std::fs::File> {
+    let (to, mut done) = (new_file()?, 0);
+    let mut buffer = vec![0; COPIED_AT_ONCE];
+    while done < length {
+        let most = buffer.len().min(usize::try_from(length - done).unwrap_or(usize::MAX));
+        from.read_exact_at(&mut buffer[..most], done)?;
+        to.write_all_at(&buffer[..most], done)?;
+        done += most as u64;
+    }
+    Ok(to)
 }
 
 /// Maps memory that was received from another process.
@@ -95,6 +142,20 @@ mod tests {
         assert!(file.write_all_at(b"x", 0).is_err() && file.set_len(3).is_err());
         drop(lent);
         assert_eq!(&borrowed[..], b"0123456789");
+    }
+
+    #[test]
+    fn what_cannot_be_sealed_is_copied() {
+        let content = [7; 300_000];
+        let file = new_file().unwrap();
+        file.write_all_at(&content, 0).unwrap();
+        let in_use = Mapping::that_could_write(file.as_fd(), content.len()).unwrap();
+        assert_eq!(fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS)), Err(Errno::EBUSY));
+        let lent = sealed(file, content.len() as u64).unwrap();
+        assert_eq!(lent.bytes[..], content);
+        let fd = descriptor(&lent).unwrap().try_clone_to_owned().unwrap();
+        assert_eq!(borrow(&fd).unwrap()[..], content);
+        drop(in_use);
     }
 
     #[test]

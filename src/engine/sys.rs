@@ -48,10 +48,19 @@ impl Mapping {
         if length == 0 {
             return Ok(Self { start: NonNull::dangling(), length });
         }
+        Self::new(fd, length, libc::PROT_READ)
+    }
+
+    /// A mapping through which the file could be written, so that it cannot be sealed.
+    #[cfg(test)]
+    pub(super) fn that_could_write(fd: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
+        Self::new(fd, length, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    fn new(fd: BorrowedFd<'_>, length: usize, access: i32) -> io::Result<Self> {
         // SAFETY: passes numbers; the kernel chooses an unused address.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0)
-        };
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
         match NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED) {
             Some(start) => Ok(Self { start, length }),
             None => Err(io::Error::last_os_error()),
