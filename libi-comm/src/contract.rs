@@ -277,8 +277,8 @@ pub enum Event {
     Frame(LinkId, Bytes),
     /// Shared memory has arrived over a link. The frame that describes it follows.
     Region(LinkId, Bytes),
-    /// The link is closed in both directions. The process at its other end is lost or has ended, as far
-    /// as it is known in this way.
+    /// The link is closed in both directions. The process at its other end is lost or has ended, in
+    /// this way if it is known.
     Cut(LinkId, Option<LossReason>),
     /// The program makes a call.
     Call(CallId, Call),

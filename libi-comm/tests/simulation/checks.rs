@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use libi_comm::message::{CallSignature, Kind, Length};
 use libi_comm::{Address, Call, CommError, Completion, Reducer};
 use libi_core::ids::Rank;
-use libi_core::loss::Loss;
-use libi_core::ranks::Ranks;
 use libi_core::sim::{MachineId as Id, Sim};
 use libi_core::time::Instant;
 
 use std::time::Duration;
 
-use crate::member::{self, Ending, Member, Record, call_id};
+use crate::member::{Ending, Member, Record, call_id};
+use crate::reasons;
 use crate::scenario::LONG;
 use crate::world::Cluster;
 use libi_cases::step::Step;
@@ -181,7 +180,7 @@ impl History {
         let may = match error {
             CommError::PeerLost { ranks, why } => {
                 let lost = |rank| world.lost(rank).is_some_and(|lost| lost <= at);
-                !ranks.is_empty() && ranks.iter().all(lost) && explains(world, ranks, why, at)
+                !ranks.is_empty() && ranks.iter().all(lost) && reasons::are_true(world, ranks, why, at)
             }
             CommError::FrontEndLost => world.members[0].lost.is_some_and(|lost| lost <= at),
             CommError::Ended => member.lost.is_some_and(|lost| lost <= at),
@@ -399,19 +398,4 @@ fn what_is_called(call: &Call, me: Rank) -> Option<CallSignature> {
         }
     };
     Some(CallSignature { kind, root, length })
-}
-
-/// Whether the reason of each loss is known, and true: a process with the lost member in it or below it
-/// had died.
-fn explains(world: &Cluster, ranks: &Ranks, why: &[Loss], at: Instant) -> bool {
-    let is_true = |rank: Rank, place: &str| {
-        let of_rank = |member: &Member| member.process.address == Some(Address::Rank(rank));
-        let above = |at: &usize| world.members[*at].process.parent.map(|(parent, _)| parent);
-        let mut places = std::iter::successors(world.members.iter().position(of_rank), above);
-        let named = places.find(|process| member::place(*process) == place);
-        named.is_some_and(|process| world.members[process].lost.is_some_and(|lost| lost <= at))
-    };
-    let told: Ranks = why.iter().flat_map(|loss| loss.ranks.iter()).collect();
-    let all_true = why.iter().all(|loss| loss.ranks.iter().all(|rank| is_true(rank, &loss.reason.host)));
-    told == *ranks && all_true
 }

@@ -10,6 +10,7 @@
 mod checks;
 mod consensus;
 mod member;
+mod reasons;
 mod scenario;
 mod world;
 

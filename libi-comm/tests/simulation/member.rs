@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use libi_comm::{CallId, CommError};
 use libi_core::ids::{LinkId, Rank};
-use libi_core::loss::{LossKind, LossReason};
 use libi_core::sim::MachineId as Id;
 use libi_core::time::Instant;
 
@@ -54,12 +53,6 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// How the process behind a link to a branch was lost.
-    pub(crate) fn reason_of_cut(&self, link: LinkId) -> Option<LossReason> {
-        let lost = self.process.links.get(&link)?;
-        Some(LossReason { host: place(*lost), is_leader: false, how: LossKind::Killed(*lost as i32) })
-    }
-
     pub(crate) fn new(process: Process) -> Self {
         let (next, open, calls, cut) = Default::default();
         Self { process, alive: true, lost: None, leaves: None, left_settled: None, next, open, calls, cut }
@@ -105,11 +98,6 @@ pub(crate) fn other_end(member: &Member, link: LinkId) -> Option<(Id, LinkId)> {
         return member.process.parent.map(|(parent, at)| (Id(parent as u32), at));
     }
     member.process.links.get(&link).map(|child| (Id(*child as u32), LinkId::PARENT))
-}
-
-/// The name of the place of a process, as reasons of losses tell it.
-pub(crate) fn place(process: usize) -> String {
-    format!("place {process}")
 }
 
 /// The order of members in a ring: each before those below it, in the order of its branches.

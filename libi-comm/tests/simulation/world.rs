@@ -17,6 +17,7 @@ use libi_core::sim::{Agenda, MachineId as Id, World};
 use libi_core::time::Instant;
 
 use crate::member::{Ending, Member, Record, Traffic, call_id, other_end, ring};
+use crate::reasons;
 use crate::scenario::{Scenario, Victim};
 use libi_cases::heap::Heap;
 use libi_cases::step::Step;
@@ -394,7 +395,7 @@ impl World for Cluster {
                     return;
                 }
                 self.member(id).cut.insert(link);
-                let reason = self.member(id).reason_of_cut(link);
+                let reason = reasons::of_cut(self.member(id), link);
                 agenda.tell(agenda.now(), id, Event::Cut(link, reason));
                 if link == LinkId::PARENT {
                     let soon = self.latency();

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | is first in the queues of all children below which a member may still print | at once |
 //! | has waited for `hold` | at once |
-//! | has more than [`HELD`] bytes behind it, or half of the credit of its child, or half of either since | at once |
+//! | has more than [`HELD`] bytes behind it, or has cost its child half of its credit | at once, until half of that is left |
 //! | comes from a host that is lost | at once |
 //! | is the oldest one, and no child is left that may print | at once |
 //! | otherwise | when one of these is true |

@@ -15,8 +15,7 @@ use libi_launch::machine::{HostState, LinkPolicy, Node, Notice};
 
 use crate::blocked_launchers;
 use crate::scenario::{Fate, Scenario, Trouble};
-use crate::srun_starts::HostTrouble;
-use crate::srun_starts::is_ended_too_often;
+use crate::srun_starts::{HostTrouble, is_ended_too_often};
 use crate::world::{Cluster, FRONT, Start};
 
 pub(crate) use self::attempts::starts;
@@ -176,7 +175,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(lost, _) if lost.0 == host))
     };
     let cut_short = |&(host, known): &(u32, &&HostState)| {
-        abandoned(known) && !was_lost(host) && !is_ended_too_often(scenario, world, host, known)
+        abandoned(known) && !was_lost(host) && !is_ended_too_often(scenario, world, front, host, known)
     };
     if !first_failed && *at < Instant::ZERO + before && (0..).zip(&known).any(|it| cut_short(&it)) {
         let item: Vec<_> = (0..).zip(&known).filter(cut_short).take(3).collect();

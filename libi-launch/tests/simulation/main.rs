@@ -358,9 +358,7 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node, up: bool) 
                 let by_srun = name.is_some_and(|name| {
                     any_last(&|last| srun_starts::explains(scenario, world, *last, name, failure))
                 });
-                // Its starts were ended because another host could not be started, too often.
-                let ended_with_others = matches!(failure.cause, Cause::LaunchFailed(other) if scenario.srun.is_some()
-                    && matches!(front.host_states().nth(other.0 as usize), Some(HostState::Failed(_))));
+                let ended_with_others = srun_starts::blames_another(scenario, front, failure);
                 let unreported = failure.cause == Cause::TimedOut
                     && any_last(&|last| world.bulk.unreported.contains(last));
                 let by_fate = any_last(&|last| world.fates[last].explains(failure));

@@ -261,15 +261,26 @@ pub(crate) fn explains(
     }
 }
 
-/// Whether a host has failed because its starts were ended as often as is allowed, since another host
-/// could not be started.
-pub(crate) fn is_ended_too_often(scenario: &Scenario, world: &Cluster, host: u32, known: &HostState) -> bool {
-    let HostState::Failed(Failure { cause: Cause::LaunchFailed(_), phase: Phase::Starting, .. }) = known
-    else {
-        return false;
-    };
+/// Whether the starts of a host are said to have been ended too often, because of another host that could
+/// not be started, and has failed.
+pub(crate) fn blames_another(scenario: &Scenario, front: &Node, failure: &Failure) -> bool {
+    let has_failed =
+        |host: HostIndex| matches!(front.host_states().nth(host.0 as usize), Some(HostState::Failed(_)));
+    matches!(failure.cause, Cause::LaunchFailed(other) if scenario.srun.is_some() && has_failed(other))
+}
+
+/// Whether that is so, and they were ended as often as is allowed.
+pub(crate) fn is_ended_too_often(
+    scenario: &Scenario,
+    world: &Cluster,
+    front: &Node,
+    host: u32,
+    known: &HostState,
+) -> bool {
+    let HostState::Failed(failure) = known else { return false };
+    let is_said = failure.phase == Phase::Starting && blames_another(scenario, front, failure);
     let starts = world.starts.iter().filter(|start| start.host == HostIndex(host)).count();
-    scenario.srun.is_some() && starts > usize::from(scenario.rules.attempts) * LOSSES_FOR_AN_ATTEMPT
+    is_said && starts > usize::from(scenario.rules.attempts) * LOSSES_FOR_AN_ATTEMPT
 }
 
 /// What must hold of starts by `srun`.

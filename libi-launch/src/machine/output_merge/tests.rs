@@ -122,6 +122,9 @@ fn beyond_its_bound_a_node_holds_nothing_for_the_sake_of_merging() {
             is_full |= queue.bytes > HELD - 2_000 || queue.credit > WINDOW / 2 - 2_000;
         }
         assert!(is_full, "it holds as much as it may");
+        let queue = &merge.queues[&LinkId(1)];
+        let is_half_full = queue.bytes > HELD / 2 - 2_000 || queue.credit > WINDOW / 4 - 2_000;
+        assert!(is_half_full, "and never lets out more than half of it: {queue:?}");
     }
 }
 

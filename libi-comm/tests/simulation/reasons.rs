@@ -1,0 +1,36 @@
+//! The reasons of losses, as processes tell them, and whether they are true.
+
+use libi_comm::Address;
+use libi_core::ids::{LinkId, Rank};
+use libi_core::loss::{Loss, LossKind, LossReason};
+use libi_core::ranks::Ranks;
+use libi_core::time::Instant;
+
+use crate::member::Member;
+use crate::world::Cluster;
+
+/// The name of the place of a process.
+fn place(process: usize) -> String {
+    format!("place {process}")
+}
+
+/// How the process behind a link to a branch was lost.
+pub(crate) fn of_cut(member: &Member, link: LinkId) -> Option<LossReason> {
+    let lost = member.process.links.get(&link)?;
+    Some(LossReason { host: place(*lost), is_leader: false, how: LossKind::Killed(*lost as i32) })
+}
+
+/// Whether the reason of each loss is known, and true: a process with the lost member in it or below it
+/// had died.
+pub(crate) fn are_true(world: &Cluster, ranks: &Ranks, why: &[Loss], at: Instant) -> bool {
+    let is_true = |rank: Rank, host: &str| {
+        let of_rank = |member: &Member| member.process.address == Some(Address::Rank(rank));
+        let above = |at: &usize| world.members[*at].process.parent.map(|(parent, _)| parent);
+        let mut places = std::iter::successors(world.members.iter().position(of_rank), above);
+        let named = places.find(|process| place(*process) == host);
+        named.is_some_and(|process| world.members[process].lost.is_some_and(|lost| lost <= at))
+    };
+    let told: Ranks = why.iter().flat_map(|loss| loss.ranks.iter()).collect();
+    let all_true = why.iter().all(|loss| loss.ranks.iter().all(|rank| is_true(rank, &loss.reason.host)));
+    told == *ranks && all_true
+}
