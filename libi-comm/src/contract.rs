@@ -32,11 +32,14 @@ pub struct Completion {
     pub lead_bytes: u64,
     /// Whether calls go on without members that are lost. Otherwise calls that need these fail.
     pub continues: bool,
+    /// Whether processes below a lost one may come back over [other links](Adoption), where calls go on.
+    /// Processes keep what they have sent for that, and a ring takes two messages more on each link.
+    pub reconnects: bool,
 }
 
 impl Default for Completion {
     fn default() -> Self {
-        Self { strict: false, lead: 128, lead_bytes: 4 << 20, continues: false }
+        Self { strict: false, lead: 128, lead_bytes: 4 << 20, continues: false, reconnects: false }
     }
 }
 
@@ -280,6 +283,17 @@ pub enum Event {
     /// The link is closed in both directions. The process at its other end is lost or has ended, in
     /// this way if it is known.
     Cut(LinkId, Option<LossReason>),
+    /// The link to a branch is closed in both directions. These members were lost with the process at its
+    /// other end, in this way if it is known; all others there may come back over other links. Or the link
+    /// to the parent is closed, and another may take its place. Only where processes
+    /// [reconnect](Completion::reconnects).
+    Severed(LinkId, Ranks, Option<LossReason>),
+    /// A process from behind a severed link to a branch is back.
+    Adopted(Adoption),
+    /// This process is back: the link to the parent now leads to another process, which has adopted it.
+    Reattached,
+    /// What has not come back from behind a severed link until now is lost, in this way.
+    Forsaken(LinkId, Option<LossReason>),
     /// The program makes a call.
     Call(CallId, Call),
     /// The program cancels a call; its timeout may have elapsed.
@@ -292,6 +306,19 @@ pub enum Event {
     /// Ask the parent to confirm everything that was sent to it. The answer is
     /// [`Effect::Confirmed`] with this number; there is none before the session is up.
     Confirm(u64),
+}
+
+/// A process that was behind a severed link, and is back over another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adoption {
+    /// The link that leads to it. Its number was not used before.
+    pub link: LinkId,
+    /// The severed link.
+    pub instead_of: LinkId,
+    /// The members at its other end.
+    pub ranks: Ranks,
+    /// Its place among all that are adopted instead of the same link, in the order of the tree.
+    pub place: u32,
 }
 
 /// What the driver has to do for a group.

@@ -46,6 +46,8 @@
 //! | `broken` | which calls were aborted, and when a member hears of it |
 //! | `progress` | which calls are over here and at the neighbors, and how far a process may be ahead |
 //! | `losses`, `survival` | what follows when members are lost |
+//! | `orphans` | what follows when a process has another parent |
+//! | `frames` | which part a frame is for |
 //! | `probe` | how members find out that they wait for each other in different calls |
 //! | `traffic`, `flow_control` | how much passes over a link, and when |
 //! | `received`, `sending` | what has arrived here; what is sent next |
@@ -105,11 +107,13 @@ mod combining;
 mod context;
 mod eager;
 mod flow_control;
+mod frames;
 pub(crate) mod kvs;
 mod link_map;
 mod losses;
 mod messages;
 pub(crate) mod operation;
+mod orphans;
 pub(crate) mod p2p;
 pub(crate) mod probe;
 mod progress;
@@ -131,7 +135,6 @@ use libi_core::machine::Machine;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
-use self::broken::Break;
 use self::collective::Collective;
 use self::context::CallContext;
 pub(crate) use self::view::GroupView;
@@ -159,6 +162,8 @@ pub struct Group {
     regions: BTreeMap<LinkId, VecDeque<Bytes>>,
     /// The losses whose reasons are known.
     losses: Vec<Loss>,
+    /// The last request to the parent to confirm, as long as it has not.
+    unconfirmed: Option<u64>,
 }
 
 impl Group {
@@ -178,6 +183,9 @@ impl Group {
     /// session is up.
     pub fn complete_by(&mut self, completion: Completion) {
         self.collective.complete_by(completion);
+        if completion.reconnects {
+            self.p2p.keep_messages();
+        }
     }
 
     /// Whether this process has nothing left to send or to forward for any call.
@@ -240,12 +248,17 @@ impl Group {
             event if !self.is_up => self.early_events.push(event),
             Event::Confirm(number) => {
                 if self.view.topology.has_parent {
+                    self.unconfirmed = Some(number);
                     out.push(Effect::Send(LinkId::PARENT, Message::Confirm { number }.frame(None)));
                 }
             }
             Event::Frame(link, frame) => self.on_frame(link, frame, now, out),
             Event::Region(link, bytes) => self.regions.entry(link).or_default().push_back(bytes),
             Event::Cut(link, reason) => self.cut(link, reason, now, out),
+            Event::Severed(link, lost, reason) => self.severed(link, lost, reason, now, out),
+            Event::Adopted(adoption) => self.adopted(adoption, now, out),
+            Event::Reattached => self.reattached(out),
+            Event::Forsaken(link, reason) => self.forsaken(link, reason, now, out),
             Event::Call(id, call) => {
                 self.open.insert(id);
                 self.call(id, call, now, out);
@@ -319,65 +332,6 @@ impl Group {
         }
         if let Some(me) = view.topology.me {
             collective.cancel(id, me, &mut CallContext { now, view, kvs, memory, out });
-        }
-    }
-
-    fn on_frame(&mut self, link: LinkId, frame: Bytes, now: Instant, out: &mut Vec<Effect>) {
-        if self.view.cut.contains(&link) {
-            return;
-        }
-        let Self { collective, view, kvs, p2p, memory, .. } = self;
-        let Some((message, payload)) = Message::decode(frame) else { return };
-        match message {
-            Message::Collective(flow) => {
-                collective.on_frame(link, &flow, payload, &mut CallContext { now, view, kvs, memory, out });
-            }
-            Message::Region(flow) => {
-                let bytes = self.regions.get_mut(&link).and_then(VecDeque::pop_front);
-                collective.on_region(link, &flow, bytes, &mut CallContext { now, view, kvs, memory, out });
-            }
-            Message::Grant { nth, limit } => {
-                collective.on_grant(link, nth, limit, &mut CallContext { now, view, kvs, memory, out });
-            }
-            Message::Eager { limit } => {
-                collective.on_eager(link, limit, &mut CallContext { now, view, kvs, memory, out });
-            }
-            Message::Confirm { number } => {
-                out.push(Effect::Send(link, Message::Confirmed { number }.frame(None)));
-            }
-            Message::Confirmed { number } => out.push(Effect::Confirmed(number)),
-            Message::Halt { round } => {
-                if Some(link) == view.collective_parent() {
-                    collective.on_halt(round, &mut CallContext { now, view, kvs, memory, out });
-                }
-            }
-            Message::Halted { round, report } => {
-                let mut ctx = CallContext { now, view, kvs, memory, out };
-                let plan = collective.on_halted(link, round, report, &mut ctx);
-                self.resume(plan, now, out);
-            }
-            Message::Resume { round, plan } => {
-                if Some(link) == view.collective_parent() && collective.is_halted_in(round) {
-                    self.resume(Some(plan), now, out);
-                }
-            }
-            Message::Completed { before, wanted } => {
-                let mut ctx = CallContext { now, view, kvs, memory, out };
-                collective.on_completed(link, before, wanted, &mut ctx);
-            }
-            Message::Over { before } => {
-                collective.on_report(link, before, &mut CallContext { now, view, kvs, memory, out });
-            }
-            Message::Aborted { nth, origin, why } => {
-                let broken = Break { origin, why };
-                collective.abort(nth, broken, Some(link), &mut CallContext { now, view, kvs, memory, out });
-            }
-            Message::Lost { ranks, before, reason } => {
-                self.lost(&ranks, before, reason, Some(link), now, out);
-                self.continue_without_lost(now, out);
-            }
-            Message::P2p(message) => p2p.on_frame(link, message, payload, view, out),
-            Message::Kvs(message) => kvs.on_frame(link, message, payload, view, out),
         }
     }
 

@@ -31,7 +31,7 @@ mod routes;
 
 pub use bytes::Bytes;
 pub use contract::{
-    Address, Call, CallId, Completion, Effect, Event, Frame, KeyScope, Outcome, RingPosition,
+    Address, Adoption, Call, CallId, Completion, Effect, Event, Frame, KeyScope, Outcome, RingPosition,
 };
 pub use error::CommError;
 pub use group::Group;

@@ -47,15 +47,21 @@ pub(crate) enum Message {
     Kvs(kvs::KvsMessage),
     /// So many bytes may be sent over this link in any collective call before something is granted.
     Eager { limit: u64 },
-    /// Sent downwards: members are lost, and collective calls halt.
-    Halt { round: u64 },
-    /// Sent upwards: calls have halted here and below, and have come so far.
-    Halted { round: u64, report: Report },
+    /// Sent downwards: members are lost, and collective calls halt. A sender numbers these messages; it may
+    /// send another in the same round.
+    Halt { round: u64, nth: u64 },
+    /// Sent upwards, in answer to the `Halt` of this number: calls have halted here and below, and have come
+    /// so far.
+    Halted { nth: u64, report: Report },
     /// Sent downwards: calls go on as this plan says.
     Resume { round: u64, plan: Plan },
     /// All members below, or downwards all members, have completed the calls before the first number. A
     /// process wants to hear when that is so of the second.
     Completed { before: u64, wanted: u64 },
+    /// Sent upwards: the tree has changed, and calls must halt, in this round or a later one.
+    TreeChanged { round: u64 },
+    /// To the front end above the top: what was sent to and from these members may be lost.
+    Moved { round: u64, moved: Vec<Ranks> },
 }
 
 /// The header of a frame of a collective call.
@@ -147,6 +153,18 @@ impl CallSignature {
 }
 
 impl Message {
+    /// Whether it is of use from a process that is no branch before the next plan.
+    pub(crate) const fn passes_before_a_plan(&self) -> bool {
+        matches!(
+            self,
+            Self::Halted { .. }
+                | Self::Lost { .. }
+                | Self::Aborted { .. }
+                | Self::TreeChanged { .. }
+                | Self::Confirm { .. }
+        )
+    }
+
     /// The frame of this message with this payload.
     pub(crate) fn frame(&self, payload: impl IntoIterator<Item = Bytes>) -> Frame {
         let mut frame = FrameBuilder::default();
@@ -203,10 +221,12 @@ mod tests {
             Message::Confirm { number: 1 },
             Message::Confirmed { number: 1 },
             Message::Eager { limit: 1 },
-            Message::Halt { round: 1 },
-            Message::Halted { round: 1, report: Report::default() },
+            Message::Halt { round: 1, nth: 1 },
+            Message::Halted { nth: 1, report: Report::default() },
             Message::Resume { round: 1, plan: Plan::default() },
             Message::Completed { before: 1, wanted: 2 },
+            Message::TreeChanged { round: 1 },
+            Message::Moved { round: 1, moved: Vec::new() },
         ] {
             assert_eq!(of(&news), (false, false), "{news:?}");
         }

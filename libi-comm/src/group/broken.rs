@@ -15,7 +15,7 @@
 //! origin itself. So every member that had completed a call breaks at most one further call for its
 //! failure, and all continue with the same numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::error::{AbortCause, CommError};
 
@@ -39,8 +39,8 @@ impl Break {
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct BrokenCalls {
-    /// The numbers of aborted calls.
-    aborted: BTreeSet<u64>,
+    /// Aborted calls, and why.
+    aborted: BTreeMap<u64, Break>,
     /// Calls that were aborted before this member made them.
     future: BTreeMap<u64, Break>,
     /// An abort of a call that this member had completed, and that it has not heard of.
@@ -49,22 +49,30 @@ pub(crate) struct BrokenCalls {
 
 impl BrokenCalls {
     /// Notes that a call is aborted. False if that is known.
-    pub(crate) fn add(&mut self, nth: u64) -> bool {
-        let is_new = self.aborted.insert(nth);
+    pub(crate) fn add(&mut self, nth: u64, broken: &Break) -> bool {
+        let is_new = !self.contains(nth);
+        if is_new {
+            self.aborted.insert(nth, broken.clone());
+        }
         if self.aborted.len() > REMEMBERED {
             self.aborted.pop_first();
         }
         is_new
     }
 
+    /// All aborted calls that are remembered.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, &Break)> {
+        self.aborted.iter().map(|(nth, broken)| (*nth, broken))
+    }
+
     /// Whether a call is aborted.
     pub(crate) fn contains(&self, nth: u64) -> bool {
-        self.aborted.contains(&nth)
+        self.aborted.contains_key(&nth)
     }
 
     /// The aborted calls from this number on.
     pub(crate) fn from(&self, first: u64) -> impl Iterator<Item = u64> {
-        self.aborted.range(first..).copied()
+        self.aborted.range(first..).map(|(nth, _)| *nth)
     }
 
     /// The member will fail in a call that it has not made yet.
@@ -108,7 +116,8 @@ mod tests {
     #[test]
     fn a_member_hears_of_a_completed_call_in_its_next_one() {
         let mut calls = BrokenCalls::default();
-        assert!(calls.add(7) && !calls.add(7));
+        assert!(calls.add(7, &broken(7)) && !calls.add(7, &broken(9)));
+        assert_eq!(calls.all().collect::<Vec<_>>(), [(7, &broken(7))]);
         calls.owe(broken(7));
         calls.add_future(9, broken(9));
         assert_eq!(calls.due(9), Some(Due::Aborted(broken(9))), "a call that fails anyway reports itself");
@@ -123,7 +132,7 @@ mod tests {
     #[test]
     fn the_latest_aborted_calls_are_remembered() {
         let mut calls = BrokenCalls::default();
-        (0..=REMEMBERED as u64).for_each(|nth| assert!(calls.add(nth)));
-        assert!(!calls.add(1) && calls.add(0), "the first was forgotten");
+        (0..=REMEMBERED as u64).for_each(|nth| assert!(calls.add(nth, &broken(nth))));
+        assert!(!calls.add(1, &broken(1)) && calls.add(0, &broken(0)), "the first was forgotten");
     }
 }

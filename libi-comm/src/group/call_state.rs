@@ -75,6 +75,9 @@ pub(crate) struct CallState {
     agrees: bool,
     /// Whether a member has not called as long as its data have not arrived.
     waits_for_data: bool,
+    /// Whether all members have to say that the messages of the call have arrived, before one has its
+    /// result: they could not be repeated where a process between is lost.
+    confirms: bool,
     /// The members and branches with which the call was decided, if some of them are lost since.
     pub(crate) decided_in: Option<Box<GroupView>>,
     stage: Stage,
@@ -143,6 +146,9 @@ impl CallState {
             replayed_by,
             agrees,
             waits_for_data,
+            confirms: completion.reconnects
+                && operation.receivers == Receivers::Each
+                && operation.messages().is_some(),
             decided_in: None,
             stage: if agrees { Stage::Open } else { Stage::Done },
             unsigned: signs.len(),
@@ -309,7 +315,7 @@ impl CallState {
 
     /// Prepares the message that goes up with the sign that all members here and below have called.
     pub(crate) fn message_up(&mut self, parent: LinkId, ctx: &mut CallContext<'_>) -> Result<(), CommError> {
-        if let Some(messages) = self.operation.messages() {
+        if let Some(messages) = self.operation.messages().filter(|_| self.outcome.is_none()) {
             let message = messages.up(&mut self.arrived, ctx)?;
             self.next_messages.insert(parent, message);
         }
@@ -320,14 +326,34 @@ impl CallState {
     /// they say.
     pub(crate) fn all_called(&mut self, ctx: &mut CallContext<'_>) -> Result<(), CommError> {
         self.stage = Stage::Done;
-        if let Some(messages) = self.operation.messages() {
+        if let Some(messages) = self.operation.messages().filter(|_| self.outcome.is_none()) {
             let above = Bytes::from(std::mem::take(&mut self.arrived.above));
             let above = ctx.view.collective_parent().map(|_| above);
             let down = messages.down(&mut self.arrived, above, ctx)?;
             self.outcome = Some(down.outcome);
             self.next_messages = down.messages;
+            if self.confirms {
+                // The same signs once more, now that the messages have arrived.
+                self.stage = Stage::Open;
+                self.signs.iter_mut().for_each(|(_, sign)| *sign = false);
+                self.unsigned = self.signs.len();
+            }
         }
         Ok(())
+    }
+
+    /// Whether the messages of the call can be sent again to members that lack its result.
+    pub(crate) fn repeats_messages(&self) -> bool {
+        self.operation.messages().is_some() && !self.confirms
+    }
+
+    /// What was for a branch goes to those that have replaced it since.
+    pub(crate) fn pass_messages_to(&mut self, replaced: &[(LinkId, LinkId)]) {
+        for (old, new) in replaced {
+            if let Some(message) = self.next_messages.get(old).cloned() {
+                self.next_messages.insert(*new, message);
+            }
+        }
     }
 
     /// Whether all members have called, or need not have.

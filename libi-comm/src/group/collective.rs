@@ -338,8 +338,10 @@ impl Collective {
         if self.survival.is_halted() {
             return;
         }
-        let Some(state) = self.open.get_mut(&nth) else { return };
-        if state.enter() {
+        // Twice at a member that is alone, if all have to confirm.
+        while let Some(state) = self.open.get_mut(&nth)
+            && state.enter()
+        {
             match ctx.view.collective_parent() {
                 Some(parent) => {
                     if let Err(why) = state.message_up(parent, ctx) {
@@ -409,7 +411,10 @@ impl Collective {
         if let Err(why) = state.all_called(&mut CallContext { now: *now, view, kvs, memory, out }) {
             return self.fail_here(nth, why, ctx);
         }
-        if self.completion.continues && state.operation.messages().is_some() {
+        if decided_in.is_some() {
+            state.pass_messages_to(&ctx.view.replaced);
+        }
+        if self.completion.continues && state.repeats_messages() {
             self.survival.keep_messages(nth, state.by, &state.next_messages);
         }
     }

@@ -18,6 +18,13 @@ pub(crate) struct CallContext<'a> {
 }
 
 impl CallContext<'_> {
+    /// Sends a frame to all processes that become branches with the next plan, except one.
+    pub(super) fn send_to_joining(&mut self, frame: &Frame, but: Option<LinkId>) {
+        for link in self.view.joining_links().filter(|link| Some(*link) != but) {
+            self.out.push(Effect::Send(link, frame.clone()));
+        }
+    }
+
     /// Sends a frame to all neighbors that take part in collective calls, except one.
     pub(super) fn send_to_all(&mut self, frame: &Frame, but: Option<LinkId>) {
         let branches = self.view.topology.branches.iter().map(|branch| branch.link);

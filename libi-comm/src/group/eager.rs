@@ -46,6 +46,16 @@ impl EagerLimits {
         (here > EAGER).then_some(here)
     }
 
+    /// What was said to all neighbors, if it was.
+    pub(crate) fn said(&self) -> Option<u64> {
+        self.here.filter(|here| *here > EAGER)
+    }
+
+    /// Another process is at the other end of a link.
+    pub(crate) fn forget(&mut self, link: LinkId) {
+        self.there.remove(link);
+    }
+
     /// A neighbor says so. Returns how much may be sent to it from now on, if that is more than before.
     pub(crate) fn heard(&mut self, link: LinkId, limit: u64) -> Option<u64> {
         let limit = limit.clamp(EAGER, EAGER_OF_ROOT);

@@ -16,13 +16,14 @@
 mod chunks;
 mod fence;
 mod lookup;
+mod moves;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use libi_core::ids::LinkId;
+use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
 
 use super::GroupView;
@@ -31,6 +32,7 @@ use crate::error::CommError;
 use crate::message::kvs::{KvsMessage, Query, Version};
 use chunks::PartialValues;
 use lookup::{PendingLookup, Requester};
+use moves::MovingKeys;
 
 /// The longest key in bytes.
 const MAX_KEY: usize = 64 << 10;
@@ -40,6 +42,14 @@ const MAX_KEY: usize = 64 << 10;
 struct KeyEntry {
     version: Version,
     at: ValueLocation,
+    /// Whether it is known above from this node, though the value is here: a copy of one below.
+    is_copy_of_below: bool,
+}
+
+impl KeyEntry {
+    const fn new(version: Version, at: ValueLocation) -> Self {
+        Self { version, at, is_copy_of_below: false }
+    }
 }
 
 /// Where a value is.
@@ -89,6 +99,9 @@ pub(crate) struct KeyStore {
     /// The highest number of fences and the highest count of all versions seen.
     seen: (u64, u64),
     fence: fence::FenceState,
+    /// The ranks that have stood for this host in versions.
+    leaders: BTreeSet<Option<Rank>>,
+    moving: Vec<MovingKeys>,
     /// The error of calls after the server has been lost.
     server_lost: Option<CommError>,
 }
@@ -180,6 +193,10 @@ impl KeyStore {
             KvsMessage::Announce { key, version } if link != LinkId::PARENT => {
                 self.announced(link, key, version, view, out);
             }
+            KvsMessage::AnnounceAgain { key, version } if link != LinkId::PARENT => {
+                self.announced_again(link, key, version, view, out);
+            }
+            KvsMessage::AnnouncedAll if link != LinkId::PARENT => self.announced_all(link, view, out),
             KvsMessage::Query(query) => self.on_query(link, query, view, out),
             KvsMessage::CancelQuery { key, wait } => {
                 self.early_queries
@@ -216,6 +233,7 @@ impl KeyStore {
             self.value_lost(&key, view, out);
         }
         self.link_lost(link, view, out);
+        self.announced_all(link, view, out);
     }
 
     /// A value was put on this host.
@@ -249,7 +267,7 @@ impl KeyStore {
         view: &GroupView,
         out: &mut Vec<Effect>,
     ) {
-        if let Some(&KeyEntry { version: over, at: ValueLocation::Gone }) = self.entries.get(&key) {
+        if let Some(&KeyEntry { version: over, at: ValueLocation::Gone, .. }) = self.entries.get(&key) {
             // This host never saw the lost value, but a put after a loss must take effect.
             if version < over {
                 chunks::send(link, KvsMessage::RaiseVersion { key, over }, Bytes::new(), out);
@@ -295,7 +313,7 @@ impl KeyStore {
             self.fence.put_again(key);
         }
         if before.is_none_or(|entry| entry.version < version) {
-            self.entries.insert(key.to_owned(), KeyEntry { version, at });
+            self.entries.insert(key.to_owned(), KeyEntry::new(version, at));
         }
     }
 
@@ -305,7 +323,9 @@ impl KeyStore {
 
     fn next_version(&mut self, view: &GroupView) -> Version {
         self.seen = (self.seen.0.max(self.fences), self.seen.1.saturating_add(1));
-        Version { fences: self.seen.0, count: self.seen.1, leader: view.topology.host_rank() }
+        let leader = view.topology.host_rank();
+        self.leaders.insert(leader);
+        Version { fences: self.seen.0, count: self.seen.1, leader }
     }
 
     fn notify_parent(&self, message: KvsMessage, view: &GroupView, out: &mut Vec<Effect>) {

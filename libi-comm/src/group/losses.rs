@@ -21,6 +21,9 @@ impl Group {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
+        if !self.view.is_in_tree(link) {
+            return self.severed(link, Ranks::first(u32::MAX), reason, now, out);
+        }
         let branch = self.view.topology.branches.iter().find(|branch| branch.link == link);
         let Some(ranks) = branch.map(|branch| branch.ranks.clone()) else { return };
         if !self.view.cut.insert(link) {
@@ -75,10 +78,12 @@ impl Group {
             let before = self.view.clone();
             let Self { collective, view, kvs, memory, .. } = self;
             collective.pass_on(&plan, &mut CallContext { now, view, kvs, memory, out });
+            let (round, replaced) = (collective.round(), view.rebuild(&collective.tree_changes()));
             view.leave_out(&plan.missing);
-            let mut ctx = CallContext { now, view, kvs, memory, out };
-            collective.resume(&plan, &before, &mut ctx);
-            next = collective.react_to_loss(&mut ctx);
+            collective.resume(&plan, &before, &replaced, &mut CallContext { now, view, kvs, memory, out });
+            self.members_moved(round, &plan.moved, &replaced, out);
+            let Self { collective, view, kvs, memory, .. } = self;
+            next = collective.react_to_loss(&mut CallContext { now, view, kvs, memory, out });
         }
     }
 
@@ -93,12 +98,13 @@ impl Group {
         out: &mut Vec<Effect>,
     ) {
         self.view.lost.add_all(ranks);
+        self.view.forsake(ranks);
         if let Some(reason) = reason.clone() {
             self.losses.push(Loss { ranks: ranks.clone(), reason });
         }
         let Self { collective, view, kvs, p2p, memory, .. } = self;
         let parent = Some(LinkId::PARENT).filter(|_| view.topology.has_parent);
-        let branches = view.topology.branches.iter().map(|branch| branch.link);
+        let branches = view.topology.branches.iter().map(|branch| branch.link).chain(view.joining_links());
         let frame = Message::Lost { ranks: ranks.clone(), before, reason: reason.clone() }.frame(None);
         for link in parent.into_iter().chain(branches) {
             if Some(link) != from && !view.cut.contains(&link) {

@@ -30,9 +30,11 @@
 //! never learns of it. A receive that is cancelled in the middle of a message consumes that
 //! message.
 //!
-//! A process without a route to the receiver says so to the sender.
+//! A process without a route to the receiver says so to the sender. Where a route has changed, frames
+//! may be lost, and both ends go on from what has arrived (`resync.rs`).
 
 mod receive_queue;
+mod resync;
 mod send_queue;
 
 #[cfg(test)]
@@ -48,6 +50,7 @@ use crate::error::CommError;
 use crate::message::Message;
 use crate::message::p2p::{Envelope, P2pMessage};
 use receive_queue::ReceiveQueue;
+use resync::Resyncs;
 use send_queue::SendQueue;
 
 /// The messages that a process sends, receives and forwards.
@@ -55,9 +58,25 @@ use send_queue::SendQueue;
 pub(crate) struct PointToPoint {
     sends: SendQueue,
     receives: ReceiveQueue,
+    resyncs: Resyncs,
 }
 
 impl PointToPoint {
+    /// Messages are kept until they have arrived, in case that a route changes.
+    pub(crate) const fn keep_messages(&mut self) {
+        self.sends.keeps = true;
+        self.receives.confirms = true;
+    }
+
+    fn context<'a>(
+        &'a mut self,
+        view: &'a GroupView,
+        out: &'a mut Vec<Effect>,
+    ) -> (&'a mut SendQueue, &'a mut ReceiveQueue, P2pContext<'a>) {
+        let Self { sends, receives, resyncs } = self;
+        (sends, receives, P2pContext { view, resyncs, out })
+    }
+
     /// Whether everything that was sent here has been handed to the link. Offers that have not been
     /// pulled have not: they would be lost.
     pub(crate) fn is_idle(&self) -> bool {
@@ -73,13 +92,13 @@ impl PointToPoint {
         view: &GroupView,
         out: &mut Vec<Effect>,
     ) {
-        let mut ctx = P2pContext { view, out };
+        let (sends, receives, mut ctx) = self.context(view, out);
         match view.route(to) {
-            Ok(Some(_)) => self.sends.send(call, to, tag, data, &mut ctx),
+            Ok(Some(_)) => sends.send(call, to, tag, data, &mut ctx),
             // A message of a process to itself needs no credit.
             Ok(None) => {
                 ctx.finish(call, Ok(Outcome::Done));
-                self.receives.send_to_self(tag, data, &mut ctx);
+                receives.send_to_self(tag, data, &mut ctx);
             }
             Err(error) => ctx.finish(call, Err(error)),
         }
@@ -93,13 +112,14 @@ impl PointToPoint {
         view: &GroupView,
         out: &mut Vec<Effect>,
     ) {
-        self.receives.receive(call, from, tag, &mut P2pContext { view, out });
+        let (_, receives, mut ctx) = self.context(view, out);
+        receives.receive(call, from, tag, &mut ctx);
     }
 
     /// Cancels a call. True if it is a point-to-point one.
     pub(crate) fn cancel(&mut self, call: CallId, view: &GroupView, out: &mut Vec<Effect>) -> bool {
-        let mut ctx = P2pContext { view, out };
-        self.sends.cancel(call, &mut ctx) || self.receives.cancel(call, &mut ctx)
+        let (sends, receives, mut ctx) = self.context(view, out);
+        sends.cancel(call, &mut ctx) || receives.cancel(call, &mut ctx)
     }
 
     pub(crate) fn on_frame(
@@ -111,7 +131,7 @@ impl PointToPoint {
         out: &mut Vec<Effect>,
     ) {
         match view.route(envelope.to) {
-            Ok(None) => self.on_local_frame(link, envelope, payload, &mut P2pContext { view, out }),
+            Ok(None) => self.on_local_frame(link, envelope, payload, view, out),
             Ok(Some(next)) if next != link => out.push(Effect::Send(next, envelope.frame(payload))),
             // Back over the same link is no route either.
             _ => reject_undeliverable(&envelope, view, out),
@@ -121,33 +141,51 @@ impl PointToPoint {
     /// These ranks are lost; the view has them already.
     pub(crate) fn lost(&mut self, ranks: &Ranks, view: &GroupView, out: &mut Vec<Effect>) {
         let among = |who: Address| matches!(who, Address::Rank(rank) if ranks.contains(rank));
-        self.peers_lost(&among, &mut P2pContext { view, out });
+        self.peers_lost(&among, view, out);
+        self.resyncs.lost(ranks);
     }
 
-    fn peers_lost(&mut self, among: &dyn Fn(Address) -> bool, ctx: &mut P2pContext<'_>) {
-        self.sends.peers_lost(among, ctx);
-        self.receives.peers_lost(among, ctx);
+    fn peers_lost(&mut self, among: &dyn Fn(Address) -> bool, view: &GroupView, out: &mut Vec<Effect>) {
+        let (sends, receives, mut ctx) = self.context(view, out);
+        sends.peers_lost(among, &mut ctx);
+        receives.peers_lost(among, &mut ctx);
     }
 
     /// A frame for this process.
-    fn on_local_frame(&mut self, link: LinkId, envelope: Envelope, payload: Bytes, ctx: &mut P2pContext<'_>) {
+    fn on_local_frame(
+        &mut self,
+        link: LinkId,
+        envelope: Envelope,
+        payload: Bytes,
+        view: &GroupView,
+        out: &mut Vec<Effect>,
+    ) {
         let Envelope { from, message, .. } = envelope;
         // The link proves the sender: frames in the name of another process are dropped, as are
         // those of lost ones.
-        if !matches!(ctx.view.route(from), Ok(Some(route)) if route == link) {
+        if !matches!(view.route(from), Ok(Some(route)) if route == link) {
             return;
         }
-        match message {
-            P2pMessage::Eager { id, tag } => self.receives.eager(from, id, tag, payload, ctx),
-            P2pMessage::Offer { id, tag, total } => self.receives.offered(from, id, tag, total, ctx),
-            P2pMessage::Chunk { id, offset } => self.receives.chunk(from, id, offset, payload, ctx),
-            P2pMessage::Withdrawn { id, tag } => self.receives.withdrawn(from, id, tag, ctx),
-            P2pMessage::Pull { id, limit } => self.sends.pulled(from, id, limit, ctx),
-            P2pMessage::Rejected { id, why } => self.sends.rejected(from, id, why, ctx),
-            P2pMessage::Consumed { limit } => self.sends.consumed(from, limit),
+        match &message {
             // The process that says so knows of a loss that is about to be reported here. Earlier
             // frames have arrived.
-            P2pMessage::Undeliverable => self.peers_lost(&|who| who == from, ctx),
+            P2pMessage::Undeliverable => return self.peers_lost(&|who| who == from, view, out),
+            P2pMessage::Resync { round, arrived } => return self.on_resync(from, *round, arrived, view, out),
+            _ if self.resyncs.awaits(from) => return,
+            _ => {}
+        }
+        let (sends, receives, mut ctx) = self.context(view, out);
+        let ctx = &mut ctx;
+        match message {
+            P2pMessage::Eager { id, tag } => receives.eager(from, id, tag, payload, ctx),
+            P2pMessage::Offer { id, tag, total } => receives.offered(from, id, tag, total, ctx),
+            P2pMessage::Chunk { id, offset } => receives.chunk(from, id, offset, payload, ctx),
+            P2pMessage::Withdrawn { id, tag } => receives.withdrawn(from, id, tag, ctx),
+            P2pMessage::Pull { id, limit } => sends.pulled(from, id, limit, ctx),
+            P2pMessage::Rejected { id, why } => sends.rejected(from, id, why, ctx),
+            P2pMessage::Consumed { limit, newest } => sends.consumed(from, limit, newest),
+            P2pMessage::Taken { id } => sends.taken(from, id),
+            P2pMessage::Undeliverable | P2pMessage::Resync { .. } => {}
         }
     }
 }
@@ -172,6 +210,7 @@ impl Envelope {
 /// Where effects go.
 struct P2pContext<'a> {
     view: &'a GroupView,
+    resyncs: &'a mut Resyncs,
     out: &'a mut Vec<Effect>,
 }
 
@@ -179,6 +218,10 @@ impl P2pContext<'_> {
     /// Sends to another process. Without a route to it, its loss is known and its calls have
     /// failed.
     fn send(&mut self, to: Address, message: P2pMessage, payload: Bytes) {
+        self.settle_owed(to);
+        if self.is_held(to, &message) {
+            return;
+        }
         if let Ok(Some(link)) = self.view.route(to) {
             let envelope = Envelope { from: self.view.me(), to, message };
             self.out.push(Effect::Send(link, envelope.frame(payload)));
@@ -187,6 +230,12 @@ impl P2pContext<'_> {
 
     fn control(&mut self, to: Address, message: P2pMessage) {
         self.send(to, message, Bytes::new());
+    }
+
+    fn finish_if(&mut self, call: Option<CallId>, result: Result<Outcome, CommError>) {
+        if let Some(call) = call {
+            self.finish(call, result);
+        }
     }
 
     fn finish(&mut self, call: CallId, result: Result<Outcome, CommError>) {

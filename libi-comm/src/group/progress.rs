@@ -220,7 +220,7 @@ mod tests {
     const BYTES: u64 = 1_000;
 
     fn progress() -> Progress {
-        let completion = Completion { strict: false, lead: 4, lead_bytes: BYTES, continues: false };
+        let completion = Completion { strict: false, lead: 4, lead_bytes: BYTES, ..Completion::default() };
         Progress::new(completion, [LinkId(1), LinkId(2)].into_iter())
     }
 

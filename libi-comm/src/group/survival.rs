@@ -46,75 +46,24 @@
 //!
 //! Frames need no number of the round: a process sends none between `Halt` and `Resume`, and frames of a
 //! link stay in order. A plan reaches every process that is not lost, since all of them have the same
-//! tree as before but for what has been cut off; the loss of a parent is the end of a process.
+//! tree as before but for what has been cut off. The loss of a parent is the end of a process, unless
+//! another process adopts it, see [`orphans`](super::orphans).
+
+mod plan;
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
-use serde::{Deserialize, Serialize};
 
+use self::plan::settlement;
+pub(crate) use self::plan::{Plan, Report, SettledCall, Settlement, encoded_outcome, replayed_outcome};
 use super::arguments::Contribution;
 use super::link_map::LinkMap;
-use super::operation::{Operation, Receivers, Transport};
 use super::view::GroupView;
 use crate::contract::{Completion, Outcome};
-use crate::message::{CallSignature, Kind};
-
-/// How a member gets the result of a call that another member has completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Settlement {
-    /// It has all data.
-    InHand,
-    /// The member that has the result sends it to all.
-    Replay,
-    /// The message from above is repeated.
-    Repeat,
-}
-
-/// A call that a member has completed, with its result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SettledCall {
-    pub(crate) nth: u64,
-    /// A member that has the result.
-    pub(crate) by: Rank,
-    pub(crate) how: Settlement,
-    /// The round after which the call has begun.
-    pub(crate) round: u64,
-}
-
-/// How far the members here and below have come.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Report {
-    /// All of them have completed the calls before this number; `None` if there are none.
-    pub(crate) completed: Option<u64>,
-    /// Calls that one of them has completed with its result, in ascending order.
-    pub(crate) settled: Vec<SettledCall>,
-}
-
-/// How calls go on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Plan {
-    /// The lost members that are missing from now on.
-    pub(crate) missing: Ranks,
-    /// All members that are left have completed the calls before this number.
-    pub(crate) first: u64,
-    /// Later calls that are settled, in ascending order.
-    pub(crate) settled: Vec<SettledCall>,
-}
-
-impl Report {
-    /// Adds what others have said.
-    fn join(&mut self, other: Self) {
-        self.completed = [self.completed, other.completed].into_iter().flatten().min();
-        let mut all: BTreeMap<u64, SettledCall> = BTreeMap::new();
-        for call in std::mem::take(&mut self.settled).into_iter().chain(other.settled) {
-            all.entry(call.nth).or_insert(call);
-        }
-        self.settled = all.into_values().collect();
-    }
-}
+use crate::message::CallSignature;
 
 /// A call of this member that some members may not have completed.
 #[derive(Debug)]
@@ -159,6 +108,9 @@ pub(crate) enum Next {
 pub(crate) struct Survival {
     /// The round of the last halt.
     pub(crate) round: u64,
+    /// The number of the last `Halt` that was sent to branches, and of the last from the parent.
+    pub(crate) halts: u64,
+    pub(crate) answers: u64,
     halt: Option<Halt>,
     /// Whether the calls of this member are beginning anew.
     pub(crate) begins_anew: bool,
@@ -179,12 +131,27 @@ pub(crate) struct Survival {
     /// The number of bytes that are kept, and how many are much.
     bytes: u64,
     much: u64,
+    /// At the top: calls have to halt in this round, or a later one.
+    pub(crate) wanted_round: u64,
+    /// The changes of the tree that were reported in the last halt.
+    pub(crate) changes: TreeChanges,
+    confirms: bool,
+}
+
+/// Changes of the tree here that take effect with a plan.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TreeChanges {
+    /// The links to processes that become branches.
+    pub(crate) joined: Vec<LinkId>,
+    /// Severed links from behind which all members are back or lost.
+    pub(crate) gone: Vec<LinkId>,
 }
 
 impl Survival {
     pub(crate) fn new(completion: &Completion, view: &GroupView) -> Self {
         let completed_below = view.live_branches().map(|link| (link, 0)).collect();
-        Self { completed_below, much: completion.lead_bytes / 4, ..Self::default() }
+        let (much, confirms) = (completion.lead_bytes / 4, completion.reconnects);
+        Self { completed_below, much, confirms, ..Self::default() }
     }
 
     pub(crate) const fn is_halted(&self) -> bool {
@@ -202,7 +169,7 @@ impl Survival {
     pub(crate) fn has_result(&mut self, nth: u64, me: Rank, outcome: &Outcome) {
         let round = self.round_of(nth);
         if let Some(kept) = self.kept.get_mut(&nth)
-            && settlement(&kept.called, me).is_some()
+            && settlement(&kept.called, me, self.confirms).is_some()
         {
             let more = outcome.len();
             kept.bytes += more;
@@ -244,20 +211,27 @@ impl Survival {
         let settled = |(nth, kept): (&u64, &KeptCall)| {
             let (_, round) = kept.result.as_ref()?;
             let (by, _) = own?;
-            Some(SettledCall { nth: *nth, by, how: settlement(&kept.called, by)?, round: *round })
+            Some(SettledCall {
+                nth: *nth,
+                by,
+                how: settlement(&kept.called, by, self.confirms)?,
+                round: *round,
+            })
         };
         let report = Report {
             completed: own.map(|(_, completed)| completed),
             settled: self.kept.iter().filter_map(settled).collect(),
+            moved: Vec::new(),
         };
         self.round = round;
-        let awaited = view.live_branches().map(|link| (link, ())).collect();
+        self.halts += 1;
+        let awaited = view.awaited_links().map(|link| (link, ())).collect();
         self.halt = Some(Halt { awaited, report, is_told: false });
     }
 
-    /// A branch has halted.
-    pub(crate) fn has_halted(&mut self, link: LinkId, round: u64, report: Report) {
-        if let Some(halt) = self.halt.as_mut().filter(|_| round == self.round)
+    /// A branch has halted, as the `Halt` of this number has told it to.
+    pub(crate) fn has_halted(&mut self, link: LinkId, nth: u64, report: Report) {
+        if let Some(halt) = self.halt.as_mut().filter(|_| nth == self.halts)
             && halt.awaited.remove(link).is_some()
         {
             halt.report.join(report);
@@ -272,13 +246,30 @@ impl Survival {
         }
     }
 
+    /// A process is to halt before calls go on, or those behind a severed link are. False if that takes
+    /// another round.
+    pub(crate) fn awaits(&mut self, link: LinkId) -> bool {
+        let halt = self.halt.as_mut().filter(|halt| !halt.is_told);
+        halt.is_some_and(|halt| {
+            halt.awaited.insert(link, ());
+            true
+        })
+    }
+
     /// What follows from what the branches have said.
     pub(crate) fn next(&mut self, view: &GroupView) -> Next {
-        let Some(halt) = self.halt.as_mut().filter(|halt| halt.awaited.is_empty() && !halt.is_told) else {
+        let Some(halt) = self.halt.as_mut().filter(|halt| !halt.is_told) else { return Next::Waits };
+        halt.awaited.retain(|link, ()| view.severed.get(&link).is_none_or(|ranks| !ranks.is_empty()));
+        if !halt.awaited.is_empty() {
             return Next::Waits;
-        };
+        }
         halt.is_told = true;
-        let report = std::mem::take(&mut halt.report);
+        let mut report = std::mem::take(&mut halt.report);
+        report.moved.extend(view.joining.iter().map(|adoption| adoption.ranks.clone()));
+        self.changes = TreeChanges {
+            joined: view.joining.iter().map(|adoption| adoption.link).collect(),
+            gone: view.severed.keys().copied().collect(), // none has members left
+        };
         if !view.topology.top {
             return Next::Reports(report);
         }
@@ -286,22 +277,46 @@ impl Survival {
             return Next::HaltsAgain;
         }
         let first = report.completed.unwrap_or_default().max(self.completed);
-        let settled = report.settled.into_iter().filter(|call| call.nth >= first).collect();
-        Next::Resumes(Plan { missing: view.lost.clone(), first, settled })
+        let settled: Vec<_> = report.settled.into_iter().filter(|call| call.nth >= first).collect();
+        let before = self.missing_since(&settled);
+        Next::Resumes(Plan { missing: view.lost.clone(), first, settled, before, moved: report.moved })
     }
 
     /// Calls go on by this plan. Returns the calls of this member that not all have completed.
     pub(crate) fn resume(&mut self, plan: &Plan, view: &GroupView) -> Vec<u64> {
         self.halt = None;
         self.completed_below.retain(|link, _| view.has_members(link));
+        self.missing = plan.before.iter().cloned().collect();
         self.missing.insert(self.round, plan.missing.clone());
         self.forget_before(plan.first);
         self.settled = plan.settled.iter().map(|call| (call.nth, call.clone())).collect();
-        // Of earlier rounds, only those are needed after which a settled call has begun.
-        let oldest = plan.settled.iter().map(|call| call.round).fold(self.round, u64::min);
-        let oldest = self.missing.range(..=oldest).next_back().map_or(oldest, |(round, _)| *round);
-        self.missing = self.missing.split_off(&oldest);
         self.kept.keys().copied().collect()
+    }
+
+    /// The members that were missing after earlier rounds: of these, only those are needed after which a
+    /// settled call has begun.
+    fn missing_since(&self, settled: &[SettledCall]) -> Vec<(u64, Ranks)> {
+        let Some(oldest) = settled.iter().map(|call| call.round).min() else { return Vec::new() };
+        let oldest = self.missing.range(..=oldest).next_back().map_or(oldest, |(round, _)| *round);
+        self.missing.range(oldest..).map(|(round, ranks)| (*round, ranks.clone())).collect()
+    }
+
+    /// The process has another parent, or branches are new: nothing was told there. Returns what is to be told
+    /// to these branches of completed calls, and of those that are wanted.
+    pub(crate) fn joins(
+        &mut self,
+        branches: &[LinkId],
+        is_orphan: bool,
+        first: u64,
+        view: &GroupView,
+    ) -> (u64, u64) {
+        for link in branches.iter().filter(|link| view.has_members(**link)) {
+            self.completed_below.insert(*link, first);
+        }
+        if is_orphan {
+            (self.told, self.wanted_told) = (first, 0);
+        }
+        (self.completed, self.wanted)
     }
 
     /// It is to be told as soon as all have completed the calls before this number.
@@ -364,43 +379,4 @@ impl Survival {
             self.repeated.insert(nth, Repeated { by, messages: messages.clone() });
         }
     }
-}
-
-/// How others get the result of a call that this member has completed, if it has a result.
-fn settlement(called: &CallSignature, me: Rank) -> Option<Settlement> {
-    let Operation { receivers, transport, .. } = called.operation();
-    match (transport, receivers) {
-        (Transport::Messages(..), _) => Some(Settlement::Repeat),
-        (_, Receivers::All) => Some(Settlement::Replay),
-        (_, Receivers::Root) => (called.root == Some(me)).then_some(Settlement::InHand),
-        (_, Receivers::Each | Receivers::None) => Some(Settlement::InHand),
-    }
-}
-
-/// The result of a call that gives all members the same, as it is sent to them.
-pub(crate) fn encoded_outcome(outcome: &Outcome) -> Bytes {
-    match outcome {
-        Outcome::Data(bytes) => bytes.clone(),
-        Outcome::Parts(parts) => {
-            let lengths: Vec<u64> = parts.iter().map(|part| part.len() as u64).collect();
-            // Serializing a list of numbers into a vector cannot fail.
-            let mut bytes = postcard::to_allocvec(&lengths).unwrap_or_default();
-            parts.iter().for_each(|part| bytes.extend_from_slice(part));
-            bytes.into()
-        }
-        Outcome::Done | Outcome::Ring(_) | Outcome::Found(_) => Bytes::new(),
-    }
-}
-
-/// The result of a call of this kind that has arrived.
-pub(crate) fn replayed_outcome(kind: Kind, mut bytes: Bytes) -> Outcome {
-    if kind != Kind::AllGather {
-        return Outcome::Data(bytes);
-    }
-    let Ok((lengths, rest)) = postcard::take_from_bytes::<Vec<u64>>(&bytes) else {
-        return Outcome::Parts(Vec::new());
-    };
-    bytes = bytes.slice_ref(rest);
-    let part = |length: u64| bytes.split_to(usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len()));
-    Outcome::Parts(lengths.into_iter().map(part).collect())
 }

@@ -1,12 +1,12 @@
 //! What a group knows of the session: this process, the tree, and the lost members.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
 use libi_core::topology::{Branch, Topology};
 
-use crate::contract::Address;
+use crate::contract::{Address, Adoption};
 use crate::error::CommError;
 use crate::routes::{Hop, Routes};
 
@@ -26,6 +26,24 @@ pub(crate) struct GroupView {
     pub(crate) missing: Ranks,
     /// Links that are closed.
     pub(crate) cut: BTreeSet<LinkId>,
+    /// Of these, links behind which members are that may come back, with these members.
+    pub(super) severed: BTreeMap<LinkId, Ranks>,
+    /// Processes that are back, in the order of their arrival. They become branches with a plan.
+    pub(super) joining: Vec<Adoption>,
+    /// How the link to the parent is.
+    pub(super) way_up: WayUp,
+    /// Branches that were replaced, each with one of those that have taken their place, in that order.
+    pub(super) replaced: Vec<(LinkId, LinkId)>,
+}
+
+/// How the link to the parent is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum WayUp {
+    /// In the tree.
+    #[default]
+    Works,
+    /// Closed, or with another process that has adopted this one. It is in the tree with the next plan.
+    Joins,
 }
 
 impl GroupView {
@@ -44,7 +62,7 @@ impl GroupView {
         self.missing.add_all(lost);
         let branches = &mut self.topology.branches;
         branches.iter_mut().for_each(|branch| branch.ranks.remove_all(lost));
-        branches.retain(|branch| !self.cut.contains(&branch.link));
+        branches.retain(|branch| !self.cut.contains(&branch.link) || self.severed.contains_key(&branch.link));
     }
 
     /// The branches that have members. An agent whose members are all lost has nothing to say in calls, but

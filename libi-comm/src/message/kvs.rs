@@ -36,6 +36,10 @@ pub(crate) enum KvsMessage {
     RaiseVersion { key: String, over: Version },
     /// More bytes of the value of the last message.
     Continue,
+    /// Upwards, to another parent: a value was put here or below, as was announced to an earlier one.
+    AnnounceAgain { key: String, version: Version },
+    /// All values here and below are announced again.
+    AnnouncedAll,
 }
 
 /// A lookup of a key.

@@ -27,10 +27,35 @@ pub(crate) enum P2pMessage {
     Pull { id: u64, limit: u64 },
     /// No more of this message is to be sent.
     Rejected { id: u64, why: RejectReason },
-    /// So many bytes of eager messages have been consumed, in total.
-    Consumed { limit: u64 },
+    /// So many bytes of eager messages have been consumed, in total, and the messages up to this number
+    /// have arrived.
+    Consumed { limit: u64, newest: u64 },
     /// Sent by a process on the way, in the name of the receiver: there is no route to it.
     Undeliverable,
+    /// An offered message has arrived whole. Only where processes reconnect.
+    Taken { id: u64 },
+    /// The route has changed, in this round, and so much had arrived by then.
+    Resync { round: u64, arrived: Arrivals },
+}
+
+/// What has arrived of the messages of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Arrivals {
+    /// The number of the newest message.
+    pub(crate) newest: u64,
+    /// The bytes of eager messages that have been consumed.
+    pub(crate) consumed: u64,
+    /// The messages of which only the offer has arrived, or a part.
+    pub(crate) parts: Vec<PartialArrival>,
+}
+
+/// An offered message that has not arrived whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PartialArrival {
+    pub(crate) id: u64,
+    pub(crate) tag: u32,
+    /// How many bytes have arrived, and how many may have been sent, if it was pulled.
+    pub(crate) pulled: Option<(u64, u64)>,
 }
 
 /// Why the rest of a message is rejected.

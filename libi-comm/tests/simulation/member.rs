@@ -100,13 +100,13 @@ pub(crate) fn other_end(member: &Member, link: LinkId) -> Option<(Id, LinkId)> {
     member.process.links.get(&link).map(|child| (Id(*child as u32), LinkId::PARENT))
 }
 
-/// The order of members in a ring: each before those below it, in the order of its branches.
-pub(crate) fn ring(processes: &[Process]) -> Vec<Rank> {
+/// The order of processes in a ring: each before those below it, in the order of its branches.
+pub(crate) fn in_order(processes: &[Process]) -> Vec<usize> {
     let mut ring = Vec::new();
     let mut to_do = vec![0];
     while let Some(at) = to_do.pop() {
         let process = &processes[at];
-        ring.extend(process.topology.me);
+        ring.push(at);
         to_do.extend(process.topology.branches.iter().rev().map(|branch| process.links[&branch.link]));
     }
     ring

@@ -25,7 +25,8 @@ pub(crate) fn of_cut(member: &Member, link: LinkId) -> Option<LossReason> {
 pub(crate) fn are_true(world: &Cluster, ranks: &Ranks, why: &[Loss], at: Instant) -> bool {
     let is_true = |rank: Rank, host: &str| {
         let of_rank = |member: &Member| member.process.address == Some(Address::Rank(rank));
-        let above = |at: &usize| world.members[*at].process.parent.map(|(parent, _)| parent);
+        // A process that was adopted may have been lost with an earlier parent before.
+        let above = |at: &usize| world.parents[*at];
         let mut places = std::iter::successors(world.members.iter().position(of_rank), above);
         let named = places.find(|process| place(*process) == host);
         named.is_some_and(|process| world.members[process].lost.is_some_and(|lost| lost <= at))

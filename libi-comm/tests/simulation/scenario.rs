@@ -122,6 +122,52 @@ impl Scenario {
         (session, scenario)
     }
 
+    /// The same, and orphans find a new parent.
+    pub(crate) fn drawn_and_recovering(seed: u64) -> (Session, Self) {
+        let (session, mut scenario) = Self::drawn_and_surviving(seed);
+        scenario.completion.reconnects = true;
+        (session, scenario)
+    }
+
+    /// A session that goes on without members that die, and in which orphans find a new parent.
+    pub(crate) fn recovering(seed: u64) -> (Session, Self) {
+        let mut rng = Rng::new(seed).fork(8);
+        let shape = Shape {
+            size: 3 + rng.below(30) as u32,
+            per_host: [1, 1, 2, 3][rng.below(4) as usize],
+            tree: [Tree::Chain, Tree::Binary, Tree::Late, Tree::Late][rng.below(4) as usize],
+            placement: if rng.chance(0.7) { Placement::Blocks } else { Placement::Cyclic },
+            absent: rng.chance(0.2),
+            agents: rng.chance(0.5),
+            seed,
+        };
+        let mut session = session_of(shape, |rng| 4 + rng.below(16), &mut rng);
+        let mut scenario = Self::healthy(seed);
+        (scenario.completion.continues, scenario.completion.reconnects) = (true, true);
+        without_waiting(&mut session);
+        let duration = (scenario.latency * 6 + scenario.think / 2) * session.steps.len() as u32;
+        let up_to =
+            |rng: &mut Rng, most: Duration| Duration::from_nanos(rng.below(most.as_nanos() as u64 + 1));
+        // Hosts with others below them, mostly; some while others are back, or on their way.
+        let who: Vec<Address> = session.present.iter().copied().map(Address::Rank).collect();
+        let mut at = up_to(&mut rng, duration);
+        for _ in 0..1 + rng.below(6) {
+            let victim = who[rng.below(who.len() as u64) as usize];
+            let is_agent = session.shape.agents && rng.chance(0.8);
+            let victim = if is_agent { Victim::AgentOf(victim) } else { Victim::Process(victim) };
+            scenario.kills.push((at, victim));
+            at = if rng.chance(0.7) {
+                at + up_to(&mut rng, scenario.latency * 12)
+            } else {
+                up_to(&mut rng, duration)
+            };
+        }
+        if rng.chance(0.3) {
+            scenario.leavers.extend(who.iter().copied().filter(|_| rng.chance(0.2)));
+        }
+        (session, scenario)
+    }
+
     /// Whether members do nothing wrong, but some are lost.
     pub(crate) fn has_only_losses(&self) -> bool {
         let Self { stalls, mistakes, bad_roots, timeouts, .. } = self;
@@ -138,10 +184,7 @@ impl Scenario {
         for _ in 0..rng.below(8) {
             add_steps(&mut session, &mut rng);
         }
-        // A key of a lost member would be waited for until the timeout.
-        for step in session.steps.iter_mut().filter(|step| matches!(step, Step::Get { wait: true, .. })) {
-            *step = Step::Barrier;
-        }
+        without_waiting(&mut session);
         let duration = (scenario.latency * 6 + scenario.think / 2) * session.steps.len() as u32;
         let up_to =
             |rng: &mut Rng, most: Duration| Duration::from_nanos(rng.below(most.as_nanos() as u64 + 1));
@@ -253,7 +296,7 @@ fn completion(seed: u64) -> Completion {
     let mut rng = Rng::new(seed).fork(11);
     let lead = [2, 3, 8, 128][rng.below(4) as usize];
     let (strict, lead_bytes) = (rng.chance(0.4), [1_000, 20_000, 4 << 20][rng.below(3) as usize]);
-    Completion { strict, lead, lead_bytes, continues: false }
+    Completion { strict, lead, lead_bytes, ..Completion::default() }
 }
 
 /// Whether agents lead the hosts; of no influence on what else is drawn.
@@ -277,12 +320,23 @@ fn session(seed: u64, rng: &mut Rng) -> Session {
         agents: has_agents(seed),
         seed,
     };
+    session_of(shape, |rng| 1 + rng.below(12), rng)
+}
+
+fn session_of(shape: Shape, steps: fn(&mut Rng) -> u64, rng: &mut Rng) -> Session {
     let flight = [1, 1, 2, 4, 9][rng.below(5) as usize];
-    let mut session = Session::new(format!("seed {seed}"), shape, flight);
-    for _ in 0..1 + rng.below(12) {
+    let mut session = Session::new(format!("seed {}", shape.seed), shape, flight);
+    for _ in 0..steps(rng) {
         add_steps(&mut session, rng);
     }
     session
+}
+
+/// A key of a lost member would be waited for until the timeout.
+fn without_waiting(session: &mut Session) {
+    for step in session.steps.iter_mut().filter(|step| matches!(step, Step::Get { wait: true, .. })) {
+        *step = Step::Barrier;
+    }
 }
 
 fn add_steps(session: &mut Session, rng: &mut Rng) {

@@ -16,15 +16,12 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id, World};
 use libi_core::time::Instant;
 
-use crate::member::{Ending, Member, Record, Traffic, call_id, other_end, ring};
+use crate::member::{Ending, Member, Record, Traffic, call_id, in_order, other_end};
 use crate::reasons;
 use crate::scenario::{Scenario, Victim};
 use libi_cases::heap::Heap;
 use libi_cases::step::Step;
 use libi_cases::{Oracle, Session};
-
-/// How long a process that is about to leave waits for others.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Something that happens to the session.
 #[derive(Debug)]
@@ -39,6 +36,11 @@ pub(crate) enum Happening {
     Leaves(Id),
     /// A process finds a link closed.
     Cut(Id, LinkId),
+    /// An orphan tries to connect to a process above, or ends if it has not by now.
+    Seeks(Id),
+    GivesUp(Id),
+    /// A process waits no longer for those behind a link.
+    Forsakes(Id, LinkId),
     /// A process is woken, as it has asked.
     Wakes(Id),
 }
@@ -53,14 +55,24 @@ pub(crate) struct Cluster {
     pub(crate) traffic: Traffic,
     /// The first violation that was seen during the run.
     pub(crate) wrong: Option<String>,
-    rng: Rng,
+    pub(crate) rng: Rng,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
+    /// The processes in the order of the tree.
+    pub(crate) places: Vec<usize>,
+    /// The parent of each process at the beginning.
+    pub(crate) parents: Vec<Option<usize>>,
+    /// When the last orphan instead of a link was adopted.
+    pub(crate) connected: BTreeMap<(Id, LinkId), Instant>,
+    /// How many orphans were adopted.
+    pub(crate) adoptions: u64,
 }
 
 impl Cluster {
     pub(crate) fn new(session: Arc<Session>, scenario: Scenario) -> Self {
         let processes = session.shape.processes();
-        let ring = ring(&processes);
+        let places = in_order(&processes);
+        let parents = processes.iter().map(|process| process.parent.map(|(parent, _)| parent)).collect();
+        let ring = places.iter().filter_map(|at| processes[*at].topology.me).collect();
         Self {
             oracle: Oracle::new(session.clone(), Some(ring)),
             without: BTreeMap::new(),
@@ -69,6 +81,10 @@ impl Cluster {
             wrong: None,
             rng: Rng::new(scenario.seed).fork(2),
             arrivals: BTreeMap::new(),
+            places,
+            parents,
+            connected: BTreeMap::new(),
+            adoptions: 0,
             session,
             scenario,
         }
@@ -132,7 +148,7 @@ impl Cluster {
         mistakes.unwrap_or(&self.session.steps[step as usize])
     }
 
-    fn latency(&mut self) -> Duration {
+    pub(crate) fn latency(&mut self) -> Duration {
         let most = self.scenario.latency.as_micros() as u64;
         Duration::from_nanos(1_000 + self.rng.below(most * 1_000 + 1))
     }
@@ -291,57 +307,11 @@ impl Cluster {
     }
 
     /// The arrival time of what is sent now, after everything sent before.
-    fn arrival(&mut self, to: Id, link: LinkId, agenda: &Agenda<Self>) -> Instant {
+    pub(crate) fn arrival(&mut self, to: Id, link: LinkId, agenda: &Agenda<Self>) -> Instant {
         let latest = self.arrivals.get(&(to, link)).copied().unwrap_or_default();
         let at = (agenda.now() + self.latency()).max(latest + Duration::from_nanos(1));
         self.arrivals.insert((to, link), at);
         at
-    }
-
-    /// A process leaves as soon as it has nothing left to send, and no other needs what it keeps.
-    fn leave(&mut self, id: Id, agenda: &mut Agenda<Self>) {
-        let (now, soon) = (agenda.now(), self.latency());
-        let member = self.member(id);
-        let Some(since) = member.leaves else {
-            member.leaves = Some(now);
-            agenda.tell(now, id, Event::Leave);
-            return agenda.plan(now + soon, Happening::Leaves(id));
-        };
-        let group = agenda.machine(id);
-        let is_settled = group.is_none_or(Group::is_settled);
-        if group.is_some_and(|group| !group.is_idle()) || !is_settled && now < since + LEAVE_TIMEOUT {
-            return agenda.plan(now + soon.max(Duration::from_millis(2)), Happening::Leaves(id));
-        }
-        // What is lost with its parent is needed by none.
-        let member = self.member(id);
-        let is_lost = !member.alive || member.cut.contains(&LinkId::PARENT);
-        member.left_settled = Some(is_settled).filter(|_| !is_lost);
-        self.die(id, agenda);
-    }
-
-    fn die(&mut self, id: Id, agenda: &mut Agenda<Self>) {
-        if !std::mem::replace(&mut self.member(id).alive, false) {
-            return;
-        }
-        agenda.end(id);
-        self.lose(id, agenda.now());
-        let member = &self.members[id.0 as usize];
-        let links = member.process.links.keys().copied().chain([LinkId::PARENT]);
-        let ends: Vec<_> = links.filter_map(|link| other_end(member, link)).collect();
-        for (to, link) in ends {
-            let at = self.arrival(to, link, agenda);
-            agenda.plan(at, Happening::Cut(to, link));
-        }
-    }
-
-    /// A process is lost, and everything below it.
-    fn lose(&mut self, id: Id, now: Instant) {
-        let member = self.member(id);
-        if member.lost.is_none() {
-            member.lost = Some(now);
-            let below: Vec<usize> = member.process.links.values().copied().collect();
-            below.into_iter().for_each(|below| self.lose(Id(below as u32), now));
-        }
     }
 }
 
@@ -384,6 +354,9 @@ impl World for Cluster {
                 }
             }
             Happening::Dies(id) => self.die(id, agenda),
+            Happening::Seeks(id) => self.seek(id, agenda),
+            Happening::GivesUp(id) => self.give_up(id, agenda),
+            Happening::Forsakes(id, link) => self.forsake(id, link, agenda),
             Happening::Leaves(id) => self.leave(id, agenda),
             Happening::Wakes(id) => {
                 if self.members[id.0 as usize].alive {
@@ -395,8 +368,15 @@ impl World for Cluster {
                     return;
                 }
                 self.member(id).cut.insert(link);
+                let member = &self.members[id.0 as usize];
+                let is_local = member.process.topology.local;
+                let leaves_orphans = |(parent, _): (usize, LinkId)| self.leaves_orphans(parent);
+                if link == LinkId::PARENT && !is_local && member.process.parent.is_some_and(leaves_orphans) {
+                    return self.is_orphan(id, agenda);
+                }
                 let reason = reasons::of_cut(self.member(id), link);
-                agenda.tell(agenda.now(), id, Event::Cut(link, reason));
+                let event = self.severs(id, link, agenda).unwrap_or(Event::Cut(link, reason));
+                agenda.tell(agenda.now(), id, event);
                 if link == LinkId::PARENT {
                     let soon = self.latency();
                     agenda.plan(agenda.now() + soon, Happening::Dies(id));

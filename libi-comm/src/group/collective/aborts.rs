@@ -69,7 +69,7 @@ impl Collective {
     ) -> bool {
         // With strict completion, a call that is over here is complete at all members.
         let is_past = self.completion.strict && self.progress.is_over(nth);
-        if is_past || self.missing_at(nth).is_some() || !self.broken.add(nth) {
+        if is_past || self.missing_at(nth).is_some() || !self.broken.add(nth, broken) {
             return false;
         }
         self.known_before = self.known_before.max(nth.saturating_add(1));
@@ -77,7 +77,9 @@ impl Collective {
         let begun = begun.map(|state| state.arrived.above);
         self.late_messages.extend(begun.filter(|above| !above.is_empty()).map(|above| (nth, above)));
         let Break { origin, why } = broken.clone();
-        ctx.send_to_all(&Message::Aborted { nth, origin, why }.frame(None), from);
+        let frame = Message::Aborted { nth, origin, why }.frame(None);
+        ctx.send_to_all(&frame, from);
+        ctx.send_to_joining(&frame, from);
         self.over(nth, None, 0, ctx);
         self.advance_freed(ctx);
         true

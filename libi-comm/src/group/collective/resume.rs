@@ -4,13 +4,15 @@
 use libi_core::ids::{LinkId, Rank};
 
 use super::Collective;
-use crate::contract::Effect;
+use crate::contract::{Effect, Frame};
 use crate::error::AbortCause;
 use crate::group::arguments::Contribution;
+use crate::group::broken::Break;
 use crate::group::context::CallContext;
 use crate::group::messages::send_message;
-use crate::group::survival::{Next, Plan, Report, SettledCall, Settlement, encoded_outcome};
-use crate::group::view::GroupView;
+use crate::group::orphans::Replaced;
+use crate::group::survival::{Next, Plan, Report, SettledCall, Settlement, TreeChanges, encoded_outcome};
+use crate::group::view::{GroupView, WayUp};
 use crate::message::{CallSignature, CollectiveHeader, HeaderFlags, Message};
 
 impl Collective {
@@ -23,6 +25,11 @@ impl Collective {
         self.survival.is_halted()
     }
 
+    /// The round of the last halt.
+    pub(crate) const fn round(&self) -> u64 {
+        self.survival.round
+    }
+
     /// Whether calls are halted, in this round.
     pub(crate) const fn is_halted_in(&self, round: u64) -> bool {
         self.survival.is_halted() && self.survival.round == round
@@ -31,9 +38,13 @@ impl Collective {
     /// The link to a branch is closed: nothing more is sent there, and calls that wait for it do so until
     /// the plan of the top.
     pub(crate) fn cut_off(&mut self, link: LinkId) {
+        self.survival.cut(link);
+        self.close(link);
+    }
+
+    fn close(&mut self, link: LinkId) {
         self.progress.cut(link);
         self.entered.remove(link);
-        self.survival.cut(link);
         for state in self.open.values_mut() {
             state.to_notify.remove(link);
             state.region_receivers.remove(link);
@@ -43,7 +54,8 @@ impl Collective {
 
     /// Members are lost. Returns the plan if calls go on at once.
     pub(crate) fn react_to_loss(&mut self, ctx: &mut CallContext<'_>) -> Option<Plan> {
-        let is_news = ctx.view.lost.iter().any(|rank| !ctx.view.missing.contains(rank));
+        let is_news = ctx.view.lost.iter().any(|rank| !ctx.view.missing.contains(rank))
+            || self.survival.wanted_round > self.survival.round;
         if ctx.view.topology.top && is_news && !self.survival.is_halted() {
             self.halt(self.survival.round + 1, ctx);
         }
@@ -51,7 +63,8 @@ impl Collective {
     }
 
     /// The parent says that calls halt.
-    pub(crate) fn on_halt(&mut self, round: u64, ctx: &mut CallContext<'_>) {
+    pub(crate) fn on_halt(&mut self, round: u64, nth: u64, ctx: &mut CallContext<'_>) {
+        self.survival.answers = nth;
         self.halt(round, ctx);
         self.halt_further(ctx);
     }
@@ -60,31 +73,68 @@ impl Collective {
     pub(crate) fn on_halted(
         &mut self,
         link: LinkId,
-        round: u64,
+        nth: u64,
         report: Report,
         ctx: &mut CallContext<'_>,
     ) -> Option<Plan> {
-        self.survival.has_halted(link, round, report);
+        self.survival.has_halted(link, nth, report);
         self.halt_further(ctx)
     }
 
     fn halt(&mut self, round: u64, ctx: &mut CallContext<'_>) {
         let own = ctx.view.topology.me.map(|me| (me, self.completed_here()));
         self.survival.halt(round, own, ctx.view);
-        for link in ctx.view.live_branches() {
-            ctx.out.push(Effect::Send(link, Message::Halt { round }.frame(None)));
+        let frame = self.halt_frame();
+        for link in ctx.view.live_branches().chain(ctx.view.joining_links()) {
+            ctx.out.push(Effect::Send(link, frame.clone()));
+        }
+    }
+
+    /// The link to a branch is closed, but the members behind it may come back.
+    pub(crate) fn sever(&mut self, link: LinkId, ctx: &mut CallContext<'_>) {
+        self.close(link);
+        if !self.survival.awaits(link) {
+            self.tree_changed(self.survival.round + 1, ctx);
+        }
+    }
+
+    /// A process is back from behind a severed link.
+    pub(crate) fn joins(&mut self, link: LinkId, ctx: &mut CallContext<'_>) {
+        if self.survival.awaits(link) {
+            ctx.out.push(Effect::Send(link, self.halt_frame()));
+        }
+    }
+
+    fn halt_frame(&self) -> Frame {
+        Message::Halt { round: self.survival.round, nth: self.survival.halts }.frame(None)
+    }
+
+    /// The tree has changed, so that calls must halt, in this round or a later one.
+    pub(crate) fn tree_changed(&mut self, round: u64, ctx: &mut CallContext<'_>) {
+        if ctx.view.topology.top {
+            self.survival.wanted_round = round.max(self.survival.wanted_round);
+        } else if let Some(parent) = ctx.view.collective_parent() {
+            ctx.out.push(Effect::Send(parent, Message::TreeChanged { round }.frame(None)));
+        }
+    }
+
+    /// Tells the process at the other end of a new link of all aborted calls.
+    pub(crate) fn tell_aborted(&self, link: LinkId, out: &mut Vec<Effect>) {
+        for (nth, Break { origin, why }) in self.broken.all() {
+            let message = Message::Aborted { nth, origin: *origin, why: why.clone() };
+            out.push(Effect::Send(link, message.frame(None)));
         }
     }
 
     fn halt_further(&mut self, ctx: &mut CallContext<'_>) -> Option<Plan> {
         loop {
-            let round = self.survival.round;
+            let (round, nth) = (self.survival.round, self.survival.answers);
             match self.survival.next(ctx.view) {
                 Next::Waits => return None,
                 Next::Resumes(plan) => return Some(plan),
                 Next::HaltsAgain => self.halt(round + 1, ctx),
                 Next::Reports(report) => {
-                    let frame = Message::Halted { round, report }.frame(None);
+                    let frame = Message::Halted { nth, report }.frame(None);
                     ctx.out.push(Effect::Send(LinkId::PARENT, frame));
                     return None;
                 }
@@ -95,15 +145,29 @@ impl Collective {
     /// Passes the plan on to all branches, before anything else is sent to them.
     pub(crate) fn pass_on(&self, plan: &Plan, ctx: &mut CallContext<'_>) {
         let frame = Message::Resume { round: self.survival.round, plan: plan.clone() }.frame(None);
-        for link in ctx.view.live_branches() {
+        let joined = ctx.view.joining_links().filter(|link| self.survival.changes.joined.contains(link));
+        for link in ctx.view.live_branches().chain(joined) {
             ctx.out.push(Effect::Send(link, frame.clone()));
         }
     }
 
-    /// Calls go on by this plan. The view is the new one; `before`, the one before.
-    pub(crate) fn resume(&mut self, plan: &Plan, before: &GroupView, ctx: &mut CallContext<'_>) {
+    /// The changes of the tree that take effect with the plan of this halt.
+    pub(crate) fn tree_changes(&mut self) -> TreeChanges {
+        std::mem::take(&mut self.survival.changes)
+    }
+
+    /// Calls go on by this plan. The view is the new one; `before`, the one before. Branches are replaced by
+    /// others.
+    pub(crate) fn resume(
+        &mut self,
+        plan: &Plan,
+        before: &GroupView,
+        replaced: &[Replaced],
+        ctx: &mut CallContext<'_>,
+    ) {
         let kept = self.survival.resume(plan, ctx.view);
         self.entered.retain(|link, _| !ctx.view.cut.contains(&link));
+        self.join(plan.first, before.way_up == WayUp::Joins, replaced, ctx);
         let mut halted = std::mem::take(&mut self.open);
         self.freed = 0..0;
         self.progress.restart(plan.first, ctx.view.links_between_members());
@@ -137,6 +201,31 @@ impl Collective {
         }
         // A branch that is lost may have been the last that had not completed some calls.
         self.tell_completed(ctx);
+    }
+
+    /// The links to these branches are new, and that to the parent is if this process was an orphan.
+    fn join(&mut self, first: u64, is_orphan: bool, replaced: &[Replaced], ctx: &mut CallContext<'_>) {
+        let all: Vec<LinkId> = replaced.iter().flat_map(|old| &old.by).copied().collect();
+        // What is severed once more has completed no more than all others, either.
+        let (before, wanted) = self.survival.joins(&all, is_orphan, first, ctx.view);
+        let branches: Vec<LinkId> = all.into_iter().filter(|link| !ctx.view.cut.contains(link)).collect();
+        branches.iter().for_each(|link| self.entered.insert(*link, 0));
+        let frame = Message::Completed { before, wanted }.frame(None);
+        ctx.out.extend(branches.iter().map(|link| Effect::Send(*link, frame.clone())));
+        for Replaced { link, by } in replaced {
+            for repeated in self.survival.repeated.values_mut() {
+                if let Some(message) = repeated.messages.remove(link) {
+                    repeated.messages.extend(by.iter().map(|link| (*link, message.clone())));
+                }
+            }
+        }
+        let new = branches.into_iter().chain(ctx.view.collective_parent().filter(|_| is_orphan));
+        for link in new {
+            self.eager.forget(link);
+            if let Some(limit) = self.eager.said() {
+                ctx.out.push(Effect::Send(link, Message::Eager { limit }.frame(None)));
+            }
+        }
     }
 
     /// This member takes part once more in calls that not all have completed.

@@ -117,7 +117,7 @@ impl KeyStore {
         fence.decided = fence.decided.max(self.fences).saturating_add(1);
         for (key, (mut version, value, _)) in std::mem::take(&mut fence.offered) {
             match self.entries.get(&key) {
-                Some(KeyEntry { version: lost, at: ValueLocation::Gone }) if *lost >= version => {
+                Some(KeyEntry { version: lost, at: ValueLocation::Gone, .. }) if *lost >= version => {
                     // A put after a loss must take effect.
                     version =
                         Version { leader: version.leader, count: lost.count.saturating_add(1), ..*lost };
@@ -128,7 +128,7 @@ impl KeyStore {
                 }
                 _ => {}
             }
-            self.entries.insert(key.clone(), KeyEntry { version, at: ValueLocation::Here(value.clone()) });
+            self.entries.insert(key.clone(), KeyEntry::new(version, ValueLocation::Here(value.clone())));
             fence.decide(key, version, Some(value));
         }
         for key in std::mem::take(&mut fence.again) {
@@ -169,7 +169,7 @@ impl KeyStore {
             let entry = self.entries.get(&key).map(|entry| entry.version);
             match value {
                 Some(value) if entry.is_none_or(|entry| entry <= version) => {
-                    self.entries.insert(key.clone(), KeyEntry { version, at: ValueLocation::Here(value) });
+                    self.entries.insert(key.clone(), KeyEntry::new(version, ValueLocation::Here(value)));
                 }
                 None if entry.is_some_and(|entry| entry < version) => {
                     self.entries.remove(&key);

@@ -161,6 +161,13 @@ impl KeyStore {
         });
     }
 
+    /// The keys of which lookups were sent over a link.
+    pub(super) fn asked(&self, link: LinkId) -> Vec<String> {
+        let sent = |lookup: &PendingLookup| lookup.sent_to.is_some_and(|(to, _)| to == link);
+        let open = self.lookups.iter().flatten();
+        open.filter(|(_, lookup)| sent(lookup)).map(|(key, _)| key.clone()).collect()
+    }
+
     /// Sends the queries for a key again; replies on their way no longer count.
     pub(super) fn restart_query(&mut self, key: &str, view: &GroupView, out: &mut Vec<Effect>) {
         for open in &mut self.lookups {
@@ -207,7 +214,9 @@ impl KeyStore {
             && fences >= self.fences
             && self.entries.get(key).is_none_or(|entry| entry.version <= version)
         {
-            self.entries.insert(key.clone(), KeyEntry { version, at: ValueLocation::Here(value.clone()) });
+            let mut entry = KeyEntry::new(version, ValueLocation::Here(value.clone()));
+            entry.is_copy_of_below = link != LinkId::PARENT;
+            self.entries.insert(key.clone(), entry);
         }
         for requester in requesters {
             self.send_reply(requester, key, *wait, fences, reply, value, out);

@@ -8,7 +8,7 @@ use super::send_queue::{CHUNK, EAGER_LIMIT, EAGER_MAX, cost};
 use super::{P2pContext, lost};
 use crate::contract::{Address, CallId, Outcome};
 use crate::error::CommError;
-use crate::message::p2p::{P2pMessage, RejectReason};
+use crate::message::p2p::{Arrivals, P2pMessage, PartialArrival, RejectReason};
 
 /// How much of a message may be on its way to this process: about 1 MiB, in whole chunks.
 pub(super) const WINDOW: u64 = 8 * CHUNK as u64;
@@ -24,6 +24,8 @@ pub(super) struct ReceiveQueue {
     calls: BTreeMap<CallId, PendingReceive>,
     /// The number of messages that are being transferred.
     active_transfers: u64,
+    /// Whether senders are told when an offered message has arrived.
+    pub(super) confirms: bool,
 }
 
 /// The state of a receive.
@@ -204,7 +206,12 @@ impl ReceiveQueue {
                 }
                 return;
             }
-            Ok(Some(whole)) => Ok(Outcome::Data(whole)),
+            Ok(Some(whole)) => {
+                if self.confirms {
+                    ctx.control(from, P2pMessage::Taken { id });
+                }
+                Ok(Outcome::Data(whole))
+            }
             Err(why) => {
                 let error = match why {
                     RejectReason::OutOfMemory => CommError::OutOfMemory(transfer.total),
@@ -235,6 +242,29 @@ impl ReceiveQueue {
             queue.messages.remove(at);
             peer.prune(tag);
         }
+    }
+
+    /// The processes of which something has arrived, or is awaited.
+    pub(super) fn senders(&self) -> impl Iterator<Item = Address> {
+        self.peers.keys().copied()
+    }
+
+    /// What has arrived of the messages of a process.
+    pub(super) fn arrivals(&self, from: Address) -> Arrivals {
+        let Some(Peer { newest, consumed, tags, transfers, .. }) = self.peers.get(&from) else {
+            return Arrivals::default();
+        };
+        let offers = tags.iter().flat_map(|(tag, queue)| {
+            let offers =
+                queue.messages.iter().filter(|(_, it)| matches!(it, UnexpectedMessage::Offer { .. }));
+            offers.map(|(id, _)| PartialArrival { id: *id, tag: *tag, pulled: None })
+        });
+        let parts = transfers.iter().map(|(id, transfer)| PartialArrival {
+            id: *id,
+            tag: 0,
+            pulled: Some((transfer.got, transfer.granted)),
+        });
+        Arrivals { newest: *newest, consumed: *consumed, parts: offers.chain(parts).collect() }
     }
 
     /// Processes are lost. Their complete messages stay.
@@ -288,7 +318,7 @@ impl Peer {
         // The sender offers messages that exceed its budget, so nothing waits for this.
         if self.consumed - self.acknowledged >= EAGER_LIMIT / 4 {
             self.acknowledged = self.consumed;
-            ctx.control(from, P2pMessage::Consumed { limit: self.consumed });
+            ctx.control(from, P2pMessage::Consumed { limit: self.consumed, newest: self.newest });
         }
     }
 

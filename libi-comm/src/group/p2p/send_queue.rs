@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::resync::{KeptMessage, KeptMessages};
 use super::{P2pContext, lost};
 use crate::contract::{Address, CallId, Outcome};
 use crate::error::CommError;
-use crate::message::p2p::{P2pMessage, RejectReason};
+use crate::message::p2p::{Arrivals, P2pMessage, RejectReason};
 
 /// Longer messages are always offered: 64 KiB, and what a program puts around them, are not.
 pub(super) const EAGER_MAX: usize = 72 << 10;
@@ -36,17 +37,27 @@ pub(super) struct SendQueue {
     calls: BTreeMap<CallId, u64>,
     /// The eager budget of each receiver.
     budgets: BTreeMap<Address, EagerBudget>,
+    /// Whether messages are kept until they have arrived, and these.
+    pub(super) keeps: bool,
+    kept: KeptMessages,
 }
 
 /// A message that was offered.
 #[derive(Debug)]
 struct PendingSend {
-    call: CallId,
+    /// `None` if the call is complete, but the message has not arrived.
+    call: Option<CallId>,
     to: Address,
     tag: u32,
-    total: u64,
-    /// The bytes that have not been sent.
-    rest: Bytes,
+    data: Bytes,
+    /// How many bytes have been sent.
+    sent: usize,
+}
+
+impl PendingSend {
+    const fn total(&self) -> u64 {
+        self.data.len() as u64
+    }
 }
 
 #[derive(Debug, Default)]
@@ -84,13 +95,16 @@ impl SendQueue {
         self.last += 1;
         let id = self.last;
         if data.len() <= EAGER_MAX && self.budgets.entry(to).or_default().spend(cost(data.len())) {
+            if self.keeps {
+                self.kept.add(to, id, KeptMessage { tag, data: data.clone(), is_eager: true });
+            }
             ctx.send(to, P2pMessage::Eager { id, tag }, data);
             return ctx.finish(call, Ok(Outcome::Done));
         }
         let total = data.len() as u64;
         ctx.control(to, P2pMessage::Offer { id, tag, total });
         self.calls.insert(call, id);
-        self.sends.insert(id, PendingSend { call, to, tag, total, rest: data });
+        self.sends.insert(id, PendingSend { call: Some(call), to, tag, data, sent: 0 });
     }
 
     /// Cancels a send. True if it is one of these.
@@ -105,21 +119,82 @@ impl SendQueue {
     /// So many bytes of a message may be sent, in total.
     pub(super) fn pulled(&mut self, by: Address, id: u64, limit: u64, ctx: &mut P2pContext<'_>) {
         let Some(pending) = self.sends.get_mut(&id).filter(|pending| pending.to == by) else { return };
-        let limit = limit.min(pending.total);
-        let mut offset = pending.total - pending.rest.len() as u64;
+        // The message is in memory, so its length fits.
+        let limit = usize::try_from(limit.min(pending.total())).unwrap_or(pending.data.len());
         // An empty message takes one empty chunk.
-        while offset < limit || pending.total == 0 {
-            // The rest is in memory, so its length fits.
-            let most = usize::try_from(limit - offset).unwrap_or(CHUNK).min(CHUNK);
-            let chunk = pending.rest.split_to(most);
+        while pending.sent < limit || pending.data.is_empty() {
+            let (offset, end) = (pending.sent as u64, limit.min(pending.sent + CHUNK));
+            let chunk = pending.data.slice(pending.sent..end);
             ctx.send(by, P2pMessage::Chunk { id, offset }, chunk);
-            offset += most as u64;
-            if pending.rest.is_empty() {
-                let call = pending.call;
-                self.remove(id);
-                return ctx.finish(call, Ok(Outcome::Done));
+            pending.sent = end;
+            if pending.sent == pending.data.len() {
+                return self.sent(id, ctx);
             }
         }
+    }
+
+    /// All of an offered message has been sent.
+    fn sent(&mut self, id: u64, ctx: &mut P2pContext<'_>) {
+        let Some(PendingSend { call, to, tag, data, .. }) = self.remove(id) else { return };
+        if self.keeps {
+            self.kept.add(to, id, KeptMessage { tag, data, is_eager: false });
+        }
+        ctx.finish_if(call, Ok(Outcome::Done));
+    }
+
+    /// The receiver has all of an offered message.
+    pub(super) fn taken(&mut self, by: Address, id: u64) {
+        self.kept.remove(by, id);
+    }
+
+    /// The route to a receiver has changed, and so much has arrived there: sends the rest again.
+    pub(super) fn resync(&mut self, to: Address, arrived: &Arrivals, ctx: &mut P2pContext<'_>) {
+        let Arrivals { newest, consumed, parts } = arrived;
+        self.consumed(to, *consumed, *newest);
+        let pending = self.sends.iter().filter(|(_, pending)| pending.to == to).map(|(id, _)| *id);
+        let mut ids: Vec<u64> = pending.chain(self.kept.ids(to)).collect();
+        ids.sort_unstable();
+        for part in parts.iter().filter(|part| !ids.contains(&part.id)) {
+            ctx.control(to, P2pMessage::Withdrawn { id: part.id, tag: part.tag });
+        }
+        for id in ids {
+            let part = parts.iter().find(|part| part.id == id);
+            match (self.kept.get(to, id).cloned(), part) {
+                (Some(KeptMessage { tag, data, is_eager: true }), _) => {
+                    ctx.send(to, P2pMessage::Eager { id, tag }, data);
+                }
+                (Some(KeptMessage { tag, data, .. }), Some(_)) => {
+                    self.kept.remove(to, id);
+                    self.sends.insert(id, PendingSend { call: None, to, tag, data, sent: 0 });
+                }
+                (Some(_), None) => drop(self.kept.remove(to, id)),
+                (None, _) => {}
+            }
+            let Some(pending) = self.sends.get_mut(&id) else { continue };
+            match part.map(|part| part.pulled) {
+                None if id > *newest => {
+                    let (tag, total) = (pending.tag, pending.total());
+                    pending.sent = 0;
+                    ctx.control(to, P2pMessage::Offer { id, tag, total });
+                }
+                // The receiver has it all, or does not want the rest.
+                None => {
+                    let call = self.remove(id).and_then(|pending| pending.call);
+                    ctx.finish_if(call, Ok(Outcome::Done));
+                }
+                Some(None) => pending.sent = 0,
+                Some(Some((got, granted))) => {
+                    pending.sent = usize::try_from(got).unwrap_or_default().min(pending.data.len());
+                    self.pulled(to, id, granted, ctx);
+                }
+            }
+        }
+    }
+
+    /// The processes to which messages were sent.
+    pub(super) fn receivers(&self) -> impl Iterator<Item = Address> {
+        let pending = self.sends.values().map(|pending| pending.to);
+        self.budgets.keys().copied().chain(pending).chain(self.kept.receivers())
     }
 
     /// The receiver rejects the rest of a message.
@@ -131,16 +206,18 @@ impl SendQueue {
         let result = match why {
             // A cancelled receive consumes its message, so the send has succeeded.
             RejectReason::Cancelled => Ok(Outcome::Done),
-            RejectReason::OutOfMemory => Err(CommError::OutOfMemory(pending.total)),
+            RejectReason::OutOfMemory => Err(CommError::OutOfMemory(pending.total())),
             RejectReason::Protocol => {
                 Err(CommError::Protocol("the receiver rejected the bytes of a message"))
             }
         };
-        ctx.finish(pending.call, result);
+        ctx.finish_if(pending.call, result);
     }
 
-    /// The receiver has consumed so many bytes of eager messages, in total.
-    pub(super) fn consumed(&mut self, by: Address, limit: u64) {
+    /// The receiver has consumed so many bytes of eager messages, in total, and has got those up to this
+    /// number.
+    pub(super) fn consumed(&mut self, by: Address, limit: u64, newest: u64) {
+        self.kept.have_arrived(by, newest);
         let budget = self.budgets.get_mut(&by);
         if let Some(budget) = budget.filter(|budget| (budget.consumed..=budget.spent).contains(&limit)) {
             budget.consumed = limit;
@@ -150,16 +227,19 @@ impl SendQueue {
     /// Processes are lost.
     pub(super) fn peers_lost(&mut self, among: &dyn Fn(Address) -> bool, ctx: &mut P2pContext<'_>) {
         self.budgets.retain(|to, _| !among(*to));
+        self.kept.lost(among);
         let over: Vec<u64> =
             self.sends.iter().filter(|(_, pending)| among(pending.to)).map(|(id, _)| *id).collect();
         for pending in over.into_iter().filter_map(|id| self.remove(id)) {
-            ctx.finish(pending.call, Err(lost(pending.to)));
+            ctx.finish_if(pending.call, Err(lost(pending.to)));
         }
     }
 
     fn remove(&mut self, id: u64) -> Option<PendingSend> {
         let pending = self.sends.remove(&id)?;
-        self.calls.remove(&pending.call);
+        if let Some(call) = pending.call {
+            self.calls.remove(&call);
+        }
         Some(pending)
     }
 }

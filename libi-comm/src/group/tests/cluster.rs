@@ -237,7 +237,7 @@ pub(super) fn each(check: impl Fn(usize, &mut Cluster)) {
         for size in [1, 2, 3, 7, 16, 33] {
             for (strict, lead, lead_bytes) in [(false, 128, 4 << 20), (false, 2, 1_000), (true, 128, 4 << 20)]
             {
-                let completion = Completion { strict, lead, lead_bytes, continues: false };
+                let completion = Completion { strict, lead, lead_bytes, ..Completion::default() };
                 let nth = nth as u64;
                 check(size, &mut Cluster::with_completion(completion, size, nth, shape, |_| false));
             }

@@ -230,7 +230,9 @@ fn an_undeliverable_message_is_reported_at_most_once() {
     let mut cluster = queue(3);
     let node = &mut cluster.nodes[2];
     node.view.lost.add(Rank(2));
-    for (message, answers) in [(P2pMessage::Undeliverable, 0), (P2pMessage::Consumed { limit: 0 }, 1)] {
+    for (message, answers) in
+        [(P2pMessage::Undeliverable, 0), (P2pMessage::Consumed { limit: 0, newest: 0 }, 1)]
+    {
         let envelope = Envelope { from: Address::FrontEnd, to: Address::Rank(Rank(2)), message };
         let mut out = Vec::new();
         node.p2p.on_frame(LinkId::PARENT, envelope, Bytes::new(), &node.view, &mut out);

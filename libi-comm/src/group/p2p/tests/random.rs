@@ -124,7 +124,7 @@ fn nonsense() -> impl Strategy<Value = (P2pMessage, usize)> {
         3 => P2pMessage::Withdrawn { id, tag },
         4 => P2pMessage::Pull { id, limit: number },
         5 => P2pMessage::Rejected { id, why },
-        _ => P2pMessage::Consumed { limit: number },
+        _ => P2pMessage::Consumed { limit: number, newest: number },
     });
     (message, prop_oneof![Just(0usize), Just(10), Just(EAGER_MAX), Just(CHUNK)])
 }

@@ -1,0 +1,114 @@
+//! What processes say of calls that have halted, and how these go on.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use libi_core::ids::Rank;
+use libi_core::ranks::Ranks;
+use serde::{Deserialize, Serialize};
+
+use crate::contract::Outcome;
+use crate::group::operation::{Operation, Receivers, Transport};
+use crate::message::{CallSignature, Kind};
+
+/// How a member gets the result of a call that another member has completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Settlement {
+    /// It has all data.
+    InHand,
+    /// The member that has the result sends it to all.
+    Replay,
+    /// The message from above is repeated.
+    Repeat,
+}
+
+/// A call that a member has completed, with its result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SettledCall {
+    pub(crate) nth: u64,
+    /// A member that has the result.
+    pub(crate) by: Rank,
+    pub(crate) how: Settlement,
+    /// The round after which the call has begun.
+    pub(crate) round: u64,
+}
+
+/// How far the members here and below have come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// All of them have completed the calls before this number; `None` if there are none.
+    pub(crate) completed: Option<u64>,
+    /// Calls that one of them has completed with its result, in ascending order.
+    pub(crate) settled: Vec<SettledCall>,
+    /// The members behind each link that is new since the last plan.
+    pub(crate) moved: Vec<Ranks>,
+}
+
+/// How calls go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    /// The lost members that are missing from now on.
+    pub(crate) missing: Ranks,
+    /// All members that are left have completed the calls before this number.
+    pub(crate) first: u64,
+    /// Later calls that are settled, in ascending order.
+    pub(crate) settled: Vec<SettledCall>,
+    /// The members that were missing after earlier rounds, as far as settled calls have begun then.
+    pub(crate) before: Vec<(u64, Ranks)>,
+    /// The members behind each link that is new. What was sent to and from them may be lost.
+    pub(crate) moved: Vec<Ranks>,
+}
+
+impl Report {
+    /// Adds what others have said.
+    pub(super) fn join(&mut self, mut other: Self) {
+        self.moved.append(&mut other.moved);
+        self.completed = [self.completed, other.completed].into_iter().flatten().min();
+        let mut all: BTreeMap<u64, SettledCall> = BTreeMap::new();
+        for call in std::mem::take(&mut self.settled).into_iter().chain(other.settled) {
+            all.entry(call.nth).or_insert(call);
+        }
+        self.settled = all.into_values().collect();
+    }
+}
+
+/// How others get the result of a call that this member has completed, if it has a result.
+/// A ring is complete at all members before one has its result, if `confirms`.
+pub(super) fn settlement(called: &CallSignature, me: Rank, confirms: bool) -> Option<Settlement> {
+    let Operation { receivers, transport, .. } = called.operation();
+    match (transport, receivers) {
+        (Transport::Messages(..), Receivers::Each) if confirms => Some(Settlement::InHand),
+        (Transport::Messages(..), _) => Some(Settlement::Repeat),
+        (_, Receivers::All) => Some(Settlement::Replay),
+        (_, Receivers::Root) => (called.root == Some(me)).then_some(Settlement::InHand),
+        (_, Receivers::Each | Receivers::None) => Some(Settlement::InHand),
+    }
+}
+
+/// The result of a call that gives all members the same, as it is sent to them.
+pub(crate) fn encoded_outcome(outcome: &Outcome) -> Bytes {
+    match outcome {
+        Outcome::Data(bytes) => bytes.clone(),
+        Outcome::Parts(parts) => {
+            let lengths: Vec<u64> = parts.iter().map(|part| part.len() as u64).collect();
+            // Serializing a list of numbers into a vector cannot fail.
+            let mut bytes = postcard::to_allocvec(&lengths).unwrap_or_default();
+            parts.iter().for_each(|part| bytes.extend_from_slice(part));
+            bytes.into()
+        }
+        Outcome::Done | Outcome::Ring(_) | Outcome::Found(_) => Bytes::new(),
+    }
+}
+
+/// The result of a call of this kind that has arrived.
+pub(crate) fn replayed_outcome(kind: Kind, mut bytes: Bytes) -> Outcome {
+    if kind != Kind::AllGather {
+        return Outcome::Data(bytes);
+    }
+    let Ok((lengths, rest)) = postcard::take_from_bytes::<Vec<u64>>(&bytes) else {
+        return Outcome::Parts(Vec::new());
+    };
+    bytes = bytes.slice_ref(rest);
+    let part = |length: u64| bytes.split_to(usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len()));
+    Outcome::Parts(lengths.into_iter().map(part).collect())
+}
