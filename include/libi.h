@@ -93,6 +93,12 @@ typedef struct libi_hosts libi_hosts;
 typedef struct libi_layout libi_layout;
 
 /**
+ * How members were lost, as a member knew it when it was asked. It does not change, any number of
+ * threads may use it, and it is independent of the member. Since 0.1.
+ */
+typedef struct libi_losses libi_losses;
+
+/**
  * This process as a member of a session. Any number of threads may use it.
  *
  * Rules for all operations between members:
@@ -103,10 +109,11 @@ typedef struct libi_layout libi_layout;
  *   order. Where several threads call them, the program ensures the order. Absent members are
  *   not waited for.
  * - A collective operation returns LIBI_ERR_MISMATCH if members call different operations (the
- *   text names two), LIBI_ERR_PEER_LOST if a member that is needed is lost (the text names it),
- *   LIBI_ERR_TIMED_OUT if the timeout passes here, LIBI_ERR_CANCELLED if it passes at another
- *   member or one of them cancels, LIBI_ERR_ENDED if the session ends. After a mismatch, a
- *   timeout or a cancellation, the next collective operation may succeed.
+ *   text names two), LIBI_ERR_PEER_LOST if a member that is needed is lost (the text names it, and
+ *   libi_member_losses() tells how), LIBI_ERR_TIMED_OUT if the timeout passes here,
+ *   LIBI_ERR_CANCELLED if it passes at another member or one of them cancels, LIBI_ERR_ENDED if
+ *   the session ends. After a mismatch, a timeout or a cancellation, the next collective
+ *   operation may succeed.
  * - After LIBI_ERR_NULL or LIBI_ERR_ARGUMENT nothing was called: other members keep waiting for
  *   this one.
  * - LIBI_ERR_STATE: this process was forked by the member. LIBI_ERR_BUSY: a function that the
@@ -1158,7 +1165,7 @@ typedef enum libi_ranks {
   /**
    * In a front end: members that were lost with their hosts, and how they end is not known. In
    * a member: all members that came up and cannot be reached any more, also because they
-   * ended.
+   * ended; libi_member_losses() tells how.
    */
   LIBI_RANKS_LOST = 1,
   /** Members that have ended, with any exit status. Only a front end knows them. */
@@ -1914,6 +1921,71 @@ size_t libi_value_length(const libi_value *value);
  */
 libi_result libi_value_resize(libi_value *value, size_t length);
 
+/* ---- Losses of members ----------------------------------------------------------------------- */
+
+/**
+ * How a process was lost. Later versions may have more: treat what is unknown as
+ * LIBI_LOSS_OTHER. Since 0.1.
+ */
+typedef enum libi_loss_kind {
+  /** An end that this version has no kind for: see text. */
+  LIBI_LOSS_OTHER = 0,
+  /** It has exited; the value is its status. */
+  LIBI_LOSS_EXITED = 1,
+  /** A signal has killed it; the value is the signal. */
+  LIBI_LOSS_KILLED = 2,
+  /** Nothing was heard of its host for too long: see LIBI_CAUSE_HEARTBEAT_LOST. */
+  LIBI_LOSS_SILENT = 3,
+  /** The link to it has closed, and how it has ended is not known. */
+  LIBI_LOSS_CLOSED = 4
+} libi_loss_kind;
+
+/**
+ * A loss: members that were lost together, with one process. The strings belong to the
+ * libi_losses. Since 0.1.
+ */
+typedef struct libi_losses_entry_info {
+  /** The name of the host of the lost process in the list that the session was launched with. */
+  const char *host_name;
+  /**
+   * Whether the process led its host, so that all members there and on the hosts below were lost
+   * with it.
+   */
+  bool is_leader;
+  /** How the process was lost. */
+  libi_loss_kind kind;
+  /** The status or signal for kind; otherwise 0. */
+  int32_t exit_value;
+  /** The number of lost members: see libi_losses_ranks(). */
+  uint32_t members;
+  /** All of it as one line for people. */
+  const char *text;
+} libi_losses_entry_info;
+
+/** Frees a list of losses. NULL is allowed. Since 0.1. */
+void libi_losses_free(libi_losses *losses);
+
+/** The number of losses; 0 for NULL. Since 0.1. */
+size_t libi_losses_count(const libi_losses *losses);
+
+/**
+ * Fills *info with a loss, counted from 0 in the order in which the member heard of them.
+ *
+ * Returns LIBI_OK, or LIBI_NONE if there is no such loss. Since 0.1.
+ */
+libi_result libi_losses_entry(const libi_losses *losses,
+                              size_t index,
+                              libi_losses_entry_info *info,
+                              size_t size);
+
+/**
+ * The members that were lost with a loss: writes the lowest ranks, as many as there is room for.
+ * ranks may be NULL if room is 0.
+ *
+ * Returns the number of ranks; 0 for NULL, and if there is no such loss. Since 0.1.
+ */
+size_t libi_losses_ranks(const libi_losses *losses, size_t index, uint32_t *ranks, size_t room);
+
 /* ---- Members --------------------------------------------------------------------------------- */
 
 /** The type of the elements of an array. Since 0.1. */
@@ -2616,6 +2688,17 @@ libi_result libi_member_find(libi_member *member,
 
 /** Starts libi_member_find(). Since 0.1. */
 libi_result libi_member_start_find(libi_member *member, const char *key, libi_pending **pending);
+
+/**
+ * How members were lost, as far as this process knows. Members of LIBI_RANKS_LOST whose end no
+ * process has seen are in no loss; those that have ended in order are. A loss is known before a
+ * call returns LIBI_ERR_PEER_LOST for it, or completes without its members. Any thread, at any
+ * time.
+ *
+ * *losses is the new object, to be freed with libi_losses_free(), also if no member is lost; NULL
+ * after a failure. Returns LIBI_OK, LIBI_ERR_NULL, or LIBI_ERR_STATE in a forked child. Since 0.1.
+ */
+libi_result libi_member_losses(const libi_member *member, libi_losses **losses);
 
 #ifdef __cplusplus
 } /* extern "C" */

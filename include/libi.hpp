@@ -120,12 +120,11 @@ inline std::string text_of(const libi_failure *failure) {
     return failure ? string(query<libi_failure_info>(libi_failure_query, failure).text) : std::string();
 }
 
-/** The ranks of a group. */
-template <class T> std::vector<std::uint32_t> ranks_of(
-    std::size_t (*call)(const T *, libi_ranks, std::uint32_t *, std::size_t), const T *object,
-    libi_ranks group) {
-    std::vector<std::uint32_t> ranks(call(object, group, nullptr, 0));
-    std::size_t count = call(object, group, ranks.data(), ranks.size());
+/** The ranks of a group, or of an entry. */
+template <class T, class Which> std::vector<std::uint32_t> ranks_of(
+    std::size_t (*call)(const T *, Which, std::uint32_t *, std::size_t), const T *object, Which which) {
+    std::vector<std::uint32_t> ranks(call(object, which, nullptr, 0));
+    std::size_t count = call(object, which, ranks.data(), ranks.size());
     if (count < ranks.size()) ranks.resize(count);
     return ranks;
 }
@@ -533,6 +532,24 @@ private:
     }
 };
 
+/** How members were lost, as me.losses() found it. */
+class losses : public detail::owned<libi_losses, libi_losses_free> {
+public:
+    using owned::owned;
+    std::size_t size() const noexcept { return libi_losses_count(get()); }
+    /** A loss, whose strings are valid as long as this object; zeros if there is none. */
+    libi_losses_entry_info entry(std::size_t index) const noexcept {
+        return detail::query<libi_losses_entry_info>(libi_losses_entry, get(), index);
+    }
+    /** The members that were lost together. */
+    std::vector<std::uint32_t> ranks(std::size_t index) const {
+        return detail::ranks_of(libi_losses_ranks, get(), index);
+    }
+    std::string host_name(std::size_t index) const { return detail::string(entry(index).host_name); }
+    /** A loss as one line for people. */
+    std::string text(std::size_t index) const { return detail::string(entry(index).text); }
+};
+
 /** This process as a member of a session. */
 class member : public detail::owned<libi_member, libi_member_free> {
 public:
@@ -557,6 +574,8 @@ public:
     std::vector<std::uint32_t> ranks(libi_ranks group) const {
         return detail::ranks_of(libi_member_ranks, get(), group);
     }
+    /** How members were lost, as far as this process knows. */
+    libi::losses losses() const { return make<libi::losses, libi_losses>(libi_member_losses); }
 
     void barrier(milliseconds timeout) {
         detail::check(libi_member_barrier(get(), detail::timeout_of(timeout)));

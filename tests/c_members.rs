@@ -17,8 +17,9 @@ use libi_testkit::native::Link;
 /// Six members on three hosts.
 const HOSTS: &str = "host[1-3]:2";
 const SIZE: u32 = 6;
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "tests/c/member/failing.c",
+    "tests/c/member/losses.c",
     "tests/c/member/member.c",
     "tests/c/member/misuse.c",
     "tests/c/member/odd.c",
@@ -133,6 +134,7 @@ fn the_same_holds_for_c_plus_plus_and_for_the_static_library() {
             ended_well(&play(&program, HOSTS, &[mode], |_| ()), SIZE, &[]);
         }
         ends_in_a_function(&program, "fold-that-throws", Exit::Signal(libc::SIGABRT));
+        some_are_lost(&Way::of(&program, &[]));
     }
 }
 
@@ -161,6 +163,7 @@ fn everything(way: &Way, modes: &[&[&str]]) {
     modes.iter().for_each(|words| way.all_do(words));
     by_hand(way);
     one_is_lost(way);
+    some_are_lost(way);
     some_are_absent(way);
     the_master_talks(way);
 }
@@ -229,6 +232,31 @@ fn calls_go_on_without_a_member_that_is_killed() {
     for way in [Way::plain(), Way::manual()] {
         let heard = play_with(&options, &way.program, HOSTS, &way.words(&["left", "5"]), |_| ());
         ended_well(&heard, SIZE, &[(5, Exit::Signal(libc::SIGKILL))]);
+    }
+}
+
+#[test]
+fn members_that_are_left_know_host_and_cause_of_each_loss() {
+    [Way::plain(), Way::manual()].iter().for_each(some_are_lost);
+}
+
+fn some_are_lost(way: &Way) {
+    let options = LaunchOptions::local().on_loss(OnLoss::Continue);
+    let heard = play_with(&options, &way.program, HOSTS, &way.words(&["losses", "5"]), |_| ());
+    ended_well(&heard, SIZE, &[(3, Exit::Code(7)), (5, Exit::Signal(libc::SIGKILL))]);
+}
+
+#[test]
+fn members_that_are_left_know_that_the_leader_of_a_host_was_lost() {
+    let options = LaunchOptions::local().on_loss(OnLoss::Continue).engine(Engine::InProgram);
+    for way in [Way::plain(), Way::manual()] {
+        let heard = play_with(&options, &way.program, HOSTS, &way.words(&["lost-leader", "2"]), |_| ());
+        for rank in [0, 1, 4, 5] {
+            let text = heard.text(rank, Stream::Err);
+            assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "rank {rank}: {text}");
+        }
+        let (name, failure) = &heard.lost[&HostIndex(1)];
+        assert_eq!((name.as_str(), failure.exit), ("host2", Some(Exit::Signal(libc::SIGKILL))));
     }
 }
 

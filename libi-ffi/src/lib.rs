@@ -15,6 +15,7 @@
 //! | `libi_front`, `libi_session` | a front end and the sessions that it has launched |
 //! | `libi_layout`, `libi_event`, `libi_report`, `libi_failure` | values that describe a session |
 //! | `libi_member` | this process as a member of a session |
+//! | `libi_losses` | how members were lost, as a member knows it |
 //! | `libi_pending`, `libi_data`, `libi_value` | operations in progress and their bytes |
 //!
 //! **Names.** One style: `libi_OBJECT_set_X` replaces, `libi_OBJECT_add_X` appends,
@@ -69,7 +70,7 @@
 //! | [`front`], [`session`] | `libi_front_…`, `libi_session_…` |
 //! | [`layout`], [`event`] | `libi_layout_…`, `libi_event_…` |
 //! | [`report`], [`failure`] | `libi_report_…`, `libi_failure_…` |
-//! | [`member`] | `libi_member_…`, `libi_value_…` |
+//! | [`member`] | `libi_member_…`, `libi_value_…`, `libi_losses_…` |
 //! | [`pending`], [`data`] | `libi_pending_…`, `libi_data_…` |
 //! | [`legacy`] | `LIBI_…`: the interface of 2011, declared in `include/libi/libi_api.h` |
 //!

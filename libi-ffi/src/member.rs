@@ -7,6 +7,7 @@
 //! | [`into`] | broadcast, gather, scatter and allgather into the caller's memory |
 //! | [`reduce`], [`reduce_by`] | reductions by the library's operations, and by functions of the program |
 //! | [`p2p`], [`keys`] | messages between two processes; the key-value store |
+//! | [`losses`] | how members were lost: `libi_losses_…` |
 
 mod collectives;
 
@@ -23,6 +24,8 @@ mod p2p;
 mod handle;
 
 mod keys;
+
+mod losses;
 
 use std::os::fd::AsRawFd;
 use std::ptr::null_mut;
@@ -53,10 +56,11 @@ use crate::session::{group_of, libi_ranks, libi_ranks_arg};
 ///   order. Where several threads call them, the program ensures the order. Absent members are
 ///   not waited for.
 /// - A collective operation returns LIBI_ERR_MISMATCH if members call different operations (the
-///   text names two), LIBI_ERR_PEER_LOST if a member that is needed is lost (the text names it),
-///   LIBI_ERR_TIMED_OUT if the timeout passes here, LIBI_ERR_CANCELLED if it passes at another
-///   member or one of them cancels, LIBI_ERR_ENDED if the session ends. After a mismatch, a
-///   timeout or a cancellation, the next collective operation may succeed.
+///   text names two), LIBI_ERR_PEER_LOST if a member that is needed is lost (the text names it, and
+///   libi_member_losses() tells how), LIBI_ERR_TIMED_OUT if the timeout passes here,
+///   LIBI_ERR_CANCELLED if it passes at another member or one of them cancels, LIBI_ERR_ENDED if
+///   the session ends. After a mismatch, a timeout or a cancellation, the next collective
+///   operation may succeed.
 /// - After LIBI_ERR_NULL or LIBI_ERR_ARGUMENT nothing was called: other members keep waiting for
 ///   this one.
 /// - LIBI_ERR_STATE: this process was forked by the member. LIBI_ERR_BUSY: a function that the

@@ -74,6 +74,11 @@ impl ProcessId {
     /// Fails in callbacks and in children of this process.
     pub(crate) fn may_call(self) -> CallResult {
         may_wait()?;
+        self.may_look()
+    }
+
+    /// Fails in children of this process.
+    pub(crate) fn may_look(self) -> CallResult {
         if !self.is_this() {
             let text = format!("this object belongs to process {}, which has forked this one", self.0);
             return Err(CallError::new(LIBI_ERR_STATE, text));
@@ -109,6 +114,12 @@ impl<T> ProcessLocal<T> {
     /// For what is constant and needs no lock; in forked children too.
     pub(crate) fn fixed(&self) -> &T {
         &self.value
+    }
+
+    /// For what changes, also in callbacks.
+    pub(crate) fn known(&self) -> CallResult<&T> {
+        self.process.may_look()?;
+        Ok(&self.value)
     }
 
     /// For what changes; `None` in forked children.
@@ -191,7 +202,10 @@ mod tests {
 
     #[test]
     fn objects_of_another_process_are_refused() {
-        let error = ProcessId(u32::MAX).may_call().unwrap_err();
-        assert_eq!(error.code, LIBI_ERR_STATE);
+        let other = ProcessId(u32::MAX);
+        for refused in [other.may_call(), other.may_look(), call(|| other.may_look())] {
+            assert_eq!(refused.unwrap_err().code, LIBI_ERR_STATE);
+        }
+        assert!(call(|| ProcessId::this().may_look()).is_ok());
     }
 }

@@ -76,7 +76,7 @@ pub enum libi_ranks {
     LIBI_RANKS_ABSENT = 0,
     /// In a front end: members that were lost with their hosts, and how they end is not known. In
     /// a member: all members that came up and cannot be reached any more, also because they
-    /// ended.
+    /// ended; libi_member_losses() tells how.
     LIBI_RANKS_LOST = 1,
     /// Members that have ended, with any exit status. Only a front end knows them.
     LIBI_RANKS_ENDED = 2,

@@ -102,10 +102,12 @@ impl Group {
         if let Some(reason) = reason.clone() {
             self.losses.push(Loss { ranks: ranks.clone(), reason });
         }
+        // A program that sees a call fail by the loss finds the loss among those that are known.
+        out.push(Effect::Lost(ranks.clone(), reason.clone()));
         let Self { collective, view, kvs, p2p, memory, .. } = self;
         let parent = Some(LinkId::PARENT).filter(|_| view.topology.has_parent);
         let branches = view.topology.branches.iter().map(|branch| branch.link).chain(view.joining_links());
-        let frame = Message::Lost { ranks: ranks.clone(), before, reason: reason.clone() }.frame(None);
+        let frame = Message::Lost { ranks: ranks.clone(), before, reason }.frame(None);
         for link in parent.into_iter().chain(branches) {
             if Some(link) != from && !view.cut.contains(&link) {
                 out.push(Effect::Send(link, frame.clone()));
@@ -115,6 +117,37 @@ impl Group {
             collective.lost(ranks, before, &mut CallContext { now, view, kvs, memory, out });
         }
         p2p.lost(ranks, view, out);
-        out.push(Effect::Lost(ranks.clone(), reason));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use libi_core::ids::Rank;
+    use libi_core::loss::LossKind;
+    use libi_core::machine::Machine;
+    use libi_core::topology::{Branch, Topology};
+
+    use super::*;
+    use crate::contract::{Address, Call, CallId, Event};
+    use crate::error::CommError;
+
+    #[test]
+    fn a_loss_is_known_before_the_calls_that_it_fails() {
+        let (mut group, mut out, link) = (Group::new(), Vec::new(), LinkId(1));
+        let branches = vec![Branch { link, ranks: [Rank(1)].into_iter().collect(), local: false }];
+        let topology = Topology { me: Some(Rank(0)), size: 2, top: true, branches, ..Topology::default() };
+        group.on(Event::Up(topology), Instant::ZERO, &mut out);
+        let calls = [Call::Barrier, Call::Receive { from: Address::Rank(Rank(1)), tag: 3 }];
+        for (id, call) in (1..).map(CallId).zip(calls) {
+            group.on(Event::Call(id, call), Instant::ZERO, &mut out);
+        }
+        out.clear();
+        let reason = LossReason { host: "n1".to_owned(), is_leader: true, how: LossKind::Silent };
+        group.on(Event::Cut(link, Some(reason)), Instant::ZERO, &mut out);
+        let lost = out.iter().position(|effect| matches!(effect, Effect::Lost(..)));
+        let is_failure =
+            |effect: &Effect| matches!(effect, Effect::Finish(_, Err(CommError::PeerLost { .. })));
+        let failures: Vec<_> = (0..out.len()).filter(|at| is_failure(&out[*at])).collect();
+        assert!(failures.len() == 2 && lost < failures.first().copied(), "{out:?}");
     }
 }

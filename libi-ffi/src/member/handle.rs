@@ -36,6 +36,11 @@ impl MemberHandle {
         self.0.fixed()
     }
 
+    /// For what changes, also in a callback; fails in forked children.
+    pub(super) fn known(&self) -> CallResult<&Member> {
+        Ok(&self.0.known()?.member)
+    }
+
     /// For what changes, in the process that has joined.
     pub(super) fn current(&self) -> Option<&Member> {
         self.0.look().map(|joined| &joined.member)

@@ -1,6 +1,7 @@
 // Calls everything in include/libi.hpp once. The program is its own member.
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <type_traits>
@@ -27,7 +28,7 @@ template <class T> constexpr bool moves_alone =
 static_assert(moves_alone<libi::hosts> && moves_alone<libi::distribution> &&
                   moves_alone<libi::options> && moves_alone<libi::event> &&
                   moves_alone<libi::layout> && moves_alone<libi::report> &&
-                  moves_alone<libi::data> && moves_alone<libi::pending> &&
+                  moves_alone<libi::data> && moves_alone<libi::pending> && moves_alone<libi::losses> &&
                   moves_alone<libi::session> && moves_alone<libi::front_end> && moves_alone<libi::member>,
               "each has its object for itself");
 
@@ -148,8 +149,30 @@ void talk(libi::member &me) {
     me.barrier(soon);
 }
 
+/// One member is killed, one exits, and the others know how.
+void lose(libi::member &me) {
+    CHECK(me.losses() && me.losses().size() == 0);
+    me.barrier(soon);
+    if (me.rank() == 1) std::raise(SIGKILL);
+    if (me.rank() == 3) std::_Exit(7);
+    me.barrier(soon);
+    libi::losses losses = me.losses();
+    std::size_t killed = losses.ranks(0) == std::vector<std::uint32_t>{1} ? 0 : 1, exited = 1 - killed;
+    CHECK(losses.size() == 2 && losses.ranks(killed) == std::vector<std::uint32_t>{1} &&
+        losses.ranks(exited) == std::vector<std::uint32_t>{3} && losses.ranks(2).empty());
+    libi_losses_entry_info how = losses.entry(killed);
+    CHECK(how.kind == LIBI_LOSS_KILLED && how.exit_value == SIGKILL && how.members == 1 && !how.is_leader);
+    how = losses.entry(exited);
+    CHECK(how.kind == LIBI_LOSS_EXITED && how.exit_value == 7 && how.members == 1 && !how.is_leader);
+    CHECK(losses.host_name(killed) == "a" && losses.host_name(exited) == "b" && losses.host_name(2).empty());
+    CHECK(losses.text(killed) == "rank 1 on a was killed by signal 9" &&
+        losses.text(exited) == "rank 3 on b exited 7");
+    me.barrier(soon);
+}
+
 int serve(libi::member me, const std::string &role) {
     if (role == "talks") talk(me);
+    if (role == "loses") lose(me);
     if (role == "waits") me.recv_from(me.rank(), 0, libi::forever);
     std::cout << "rank " << me.rank() << std::endl;
     if (role == "leaves") me.detach(soon);
@@ -162,6 +185,25 @@ libi::options local() {
     libi::options options;
     options.backend(LIBI_BACKEND_LOCAL);
     return options;
+}
+
+/// A session that goes on without two of its members.
+void losses(const std::string &self) {
+    libi::distribution loses(7, self);
+    loses.host_list("a:2,b:2").arg("loses");
+    libi::front_end front;
+    libi::session session = front.launch(loses, local().on_loss(LIBI_ON_LOSS_CONTINUE));
+    int well = 0, killed = 0, failed = 0;
+    while (libi::event event = front.next_event(soon)) {
+        if (event.kind() == LIBI_EVENT_OUTPUT && event.stream() == 2) std::cerr << event.output().str();
+        if (event.kind() == LIBI_EVENT_EXITED) {
+            well += event.exit() == LIBI_EXIT_CODE && event.exit_value() == 0;
+            failed += event.exit() == LIBI_EXIT_CODE && event.exit_value() == 7 && event.rank() == 3;
+            killed += event.exit() == LIBI_EXIT_SIGNAL && event.exit_value() == SIGKILL && event.rank() == 1;
+        }
+        if (event.kind() == LIBI_EVENT_DONE) break;
+    }
+    CHECK(well == 2 && killed == 1 && failed == 1);
 }
 
 void front(const std::string &self) {
@@ -241,5 +283,6 @@ int main(int argc, char **argv) {
     CHECK(!libi::member::init());
     descriptions();
     front(argv[0]);
+    losses(argv[0]);
     std::cout << "objects: all as they should be" << std::endl;
 }

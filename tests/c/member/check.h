@@ -50,6 +50,8 @@ void mismatch(uint32_t other);
 void impatient(uint32_t late);
 void lost(uint32_t victim);
 void left(uint32_t victim);
+void losses(uint32_t killed);
+void lost_leader(uint32_t leader);
 void absent(uint32_t rank);
 void loops(void);
 void threads(void);

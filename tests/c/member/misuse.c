@@ -13,6 +13,7 @@ static void without_a_member(libi_member *invalid, libi_result code)
   uint32_t ranks[1];
   libi_data *data = NULL;
   libi_pending *pending = NULL;
+  libi_losses *losses = (libi_losses *)NOT_EVEN_NULL;
   libi_element element = LIBI_ELEMENT_U8;
 #define BOTH(blocking, started)                   \
   do {                                            \
@@ -79,6 +80,8 @@ static void without_a_member(libi_member *invalid, libi_result code)
   CHECK(info.host_name == NULL && info.size == 0);
   CHECK(libi_member_ranks(invalid, LIBI_RANKS_ABSENT, ranks, 1) == 0 &&
       libi_member_ranks(invalid, LIBI_RANKS_LOST, ranks, 1) == 0);
+  GIVES(code, libi_member_losses(invalid, &losses));
+  CHECK(losses == NULL);
   CHECK(libi_member_descriptor(invalid) == -1 && libi_member_next_timeout(invalid) == -1);
 }
 
@@ -141,6 +144,12 @@ void before_a_place(void)
   libi_pending_free(NULL);
   CHECK(libi_data_count(NULL) == 0 && libi_data_bytes(NULL, 0) == NULL && libi_data_length(NULL, 0) == 0);
   libi_data_free(NULL);
+  libi_losses_entry_info info;
+  uint32_t rank = 9;
+  CHECK(libi_losses_count(NULL) == 0 && libi_losses_ranks(NULL, 0, &rank, 1) == 0 && rank == 9);
+  GIVES(LIBI_ERR_NULL, libi_losses_entry(NULL, 0, &info, sizeof info));
+  CHECK(info.host_name == NULL && info.members == 0);
+  libi_losses_free(NULL);
   CHECK(descriptors() == had);
 }
 
@@ -245,6 +254,8 @@ void misuse(void)
   libi_data *data = NULL;
   libi_pending *pending = NULL;
   libi_member *second = NULL;
+  libi_losses *losses = NULL;
+  libi_losses_entry_info info;
   char buffer[32] = "unchanged";
   arguments();
   FINE(libi_member_barrier(me, TIMEOUT));
@@ -252,6 +263,15 @@ void misuse(void)
   GIVES(LIBI_ERR_STATE, libi_member_init(LIBI_PROGRESS_THREAD, &second));
   CHECK(strstr(libi_last_error(), "already") != NULL);
   CHECK(second == NULL);
+
+  /* No place for the result, or one of no size. */
+  GIVES(LIBI_ERR_NULL, libi_member_losses(me, NULL));
+  SAYS("losses");
+  FINE(libi_member_losses(me, &losses));
+  GIVES(LIBI_ERR_NULL, libi_losses_entry(losses, 0, NULL, sizeof info));
+  GIVES(LIBI_ERR_ARGUMENT, libi_losses_entry(losses, 0, &info, 0));
+  GIVES(LIBI_ERR_HANDLE, libi_losses_entry((libi_losses *)me, 0, &info, sizeof info));
+  libi_losses_free(losses);
 
   /* A buffer of another length. */
   size_t length = my_rank == 0 ? 5 : 6;

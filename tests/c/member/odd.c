@@ -58,6 +58,7 @@ void forked_after(void)
   libi_pending *pending = NULL;
   libi_data *data = NULL;
   libi_member *second = NULL;
+  libi_losses *losses = (libi_losses *)16;
   uint32_t ranks[1];
   FINE(libi_member_start_recv_from(me, my_rank, 3, &pending));
   pid_t child = fork();
@@ -67,6 +68,9 @@ void forked_after(void)
     /* It knows what its parent was told, and can do nothing in its place. */
     CHECK(libi_member_rank(me) == my_rank && libi_member_size(me) == the_size);
     CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, ranks, 1) == 0 && libi_member_next_timeout(me) == -1);
+    GIVES(LIBI_ERR_STATE, libi_member_losses(me, &losses));
+    SAYS("forked");
+    CHECK(losses == NULL);
     GIVES(LIBI_ERR_STATE, libi_member_barrier(me, LIBI_FOREVER));
     SAYS("forked");
     GIVES(LIBI_ERR_STATE, libi_member_send_to(me, my_rank, 3, "child", 5, LIBI_FOREVER));

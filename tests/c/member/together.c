@@ -83,12 +83,15 @@ static void refused(void)
   libi_data *data = NULL;
   libi_pending *pending = NULL;
   libi_member *second = NULL;
+  libi_losses *losses = NULL;
   libi_member_info info;
   uint32_t ranks[1];
   CHECK(libi_member_rank(me) == my_rank && libi_member_size(me) == the_size &&
       libi_member_query(me, &info, sizeof info) == LIBI_OK);
   CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, ranks, 1) == 0 &&
       libi_member_ranks(me, LIBI_RANKS_ABSENT, ranks, 1) == 0);
+  CHECK(libi_member_losses(me, &losses) == LIBI_OK && libi_losses_count(losses) == 0);
+  libi_losses_free(losses);
   CHECK(libi_member_next_timeout(me) >= -1 && libi_member_descriptor(me) > 2);
   GIVES(LIBI_ERR_BUSY, libi_member_barrier(me, LIBI_FOREVER));
   SAYS("wait for itself");
