@@ -328,6 +328,7 @@ typedef enum libi_on_loss {
    * LIBI_RANKS_MISSING tell which members were missing in a call. A call
    * whose root is lost fails. A member that ends is lost in the same way; one that ends in order
    * calls libi_member_drain() before, which waits until all others have completed what it has.
+   * Hosts below a lost one find another parent where they connect directly.
    */
   LIBI_ON_LOSS_CONTINUE = 1,
   /**
@@ -1948,8 +1949,8 @@ typedef struct libi_losses_entry_info {
   /** The name of the host of the lost process in the list that the session was launched with. */
   const char *host_name;
   /**
-   * Whether the process led its host, so that all members there and on the hosts below were lost
-   * with it.
+   * Whether the process led its host, so that all members there were lost with it, and those on
+   * the hosts below that have found no other parent.
    */
   bool is_leader;
   /** How the process was lost. */

@@ -171,7 +171,7 @@ MUTANTS = [
   'let made = launch.attempt.failed.saturating_add(faults);',
   'let made = launch.attempt.failed;'),
  ('never force', M + 'node/child_end.rs',
-  'self.force(link, now + self.options.rules.kill_grace, out);\n'
+  'self.force(link, now + self.options.rules.kill_grace, now, out);\n'
    '}\n'
    'ChildState::Starting if child.is_awaited()',
   'self.children.set_deadline(link, now + self.options.rules.kill_grace);\n'
@@ -383,8 +383,8 @@ MUTANTS = [
   '            lost: below,',
   '            lost: { let _ = below; Ranks::new() },'),
  ('a link that is gone is not cut', M + 'node/session_up.rs',
-  '            out.push(Effect::Cut(link, self.loss_reason(link)));',
-  '            let _ = (link, out);'),
+  'None => Effect::Cut(link, reason),',
+  'None => return,'),
  ('a link is cut twice', M + 'parent_link.rs', 'std::mem::take(&mut self.in_tree)', 'self.in_tree'),
  ('data of the session are taken for news', 'libi-core/src/wire/link_input.rs',
   'if self.carries_data { return',
@@ -612,12 +612,24 @@ MUTANTS = [
   'if false {'),
  # Losses.
  ('one of the lost is forgotten', C + 'losses.rs',
-  'Message::Lost { ranks: ranks.clone(), before, reason: reason.clone() }',
+  'Message::Lost { ranks: ranks.clone(), before, reason }',
   'Message::Lost { ranks: ranks.iter().take(ranks.len().saturating_sub(1).max(1) as '
-   'usize).collect(), before, reason: reason.clone() }'),
+   'usize).collect(), before, reason }'),
  ('losses are passed on without their reasons', C + 'losses.rs',
-  'Message::Lost { ranks: ranks.clone(), before, reason: reason.clone() }',
-  'Message::Lost { ranks: ranks.clone(), before, reason: None }'),
+  'Message::Lost { ranks: ranks.clone(), before, reason }',
+  '{ let _ = reason; Message::Lost { ranks: ranks.clone(), before, reason: None } }'),
+ # Orphans.
+ ('an orphan takes the end of its old parent for that of a new one', M + 'node/orphans.rs',
+  'if self.orphans.has_claimed() {\n            // The one',
+  'if self.orphans.is_orphan() {\n            // The one'),
+ ('what was told of ends is not told again', M + 'node/orphans.rs', 'self.reports.splice(0..0, told);', 'drop(told);'),
+ ('output that may be lost is not sent again', M + 'node/orphans.rs',
+  'self.relay.resume(self.output_order.take_kept());',
+  'self.relay.resume(Default::default());'),
+ ('hosts that are not back are awaited for ever', M + 'orphans.rs', 'severed.until <= now || severed.hosts', 'severed.hosts'),
+ ('the children of an orphan do not hear of its new parents', M + 'node/orphans.rs',
+  'out.push(Effect::Reattached);\n        self.tell_ancestors(out);',
+  'out.push(Effect::Reattached);'),
  ('errors do not say how members were lost', C[:-1] + '.rs',
   '*why = self.reasons(ranks);',
   'let _ = (&ranks, why);'),

@@ -25,6 +25,8 @@ mod logins;
 mod managers;
 #[path = "shells/masters.rs"]
 mod masters;
+#[path = "shells/orphans.rs"]
+mod orphans;
 #[path = "shells/programs.rs"]
 mod programs;
 #[path = "shells/relays.rs"]

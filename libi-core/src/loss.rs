@@ -24,7 +24,8 @@ pub struct Loss {
 pub struct LossReason {
     /// The host of the process that was lost.
     pub host: String,
-    /// Whether the process led its host, so that all members there and below were lost with it.
+    /// Whether the process led its host, so that all members there were lost with it, and those below that
+    /// have found no other parent.
     pub is_leader: bool,
     /// How it was lost.
     pub how: LossKind,

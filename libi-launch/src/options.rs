@@ -330,6 +330,17 @@ impl LaunchOptions {
         self.agent.is_none() && self.engine == Engine::Apart
     }
 
+    /// Whether hosts that lose their parent while the session is up find another one: calls go on without
+    /// lost members, hosts connect directly, and each was started by itself. Output that is merged would
+    /// come in another order, and input for all would be missing.
+    pub(crate) fn hosts_reconnect(&self) -> bool {
+        self.on_loss == OnLoss::Continue
+            && self.links != LinkPolicy::Channel
+            && !matches!(self.output, Output::Folded { .. })
+            && self.input != StandardInput::All
+            && self.launch_method().bulk().is_none()
+    }
+
     /// Whether a static tree decides which node launches which host.
     pub(crate) fn is_static(&self) -> bool {
         self.strategy != Strategy::Late

@@ -65,6 +65,8 @@ pub(super) enum Admission {
     Start(StartId),
     /// The staged files that this host has, for each host of the session.
     Files,
+    /// This node as a parent, for each host of the session that has lost its own.
+    Orphans,
 }
 
 struct PendingPeer {

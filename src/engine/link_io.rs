@@ -158,6 +158,16 @@ impl LinkIo {
         }
     }
 
+    /// Whether it has nothing but a direct connection, if that.
+    pub(super) fn has_no_channel(&self) -> bool {
+        self.input.is_none() && self.output.is_none() && self.process.is_none()
+    }
+
+    /// Whether it has been opened anew, and is not connected.
+    pub(super) fn is_reopened(&self) -> bool {
+        self.has_no_channel() && self.direct.is_none()
+    }
+
     /// Whether bytes sent on the direct connection may not have arrived: the other end has not
     /// confirmed them, and the other system has not acknowledged them.
     pub(super) fn has_unacknowledged(&self) -> bool {

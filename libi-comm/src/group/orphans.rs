@@ -246,3 +246,40 @@ impl Group {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use libi_core::ids::Rank;
+    use libi_core::machine::Machine;
+    use libi_core::topology::Topology;
+
+    use super::*;
+    use crate::contract::{Completion, Event};
+
+    #[test]
+    fn an_orphan_that_is_back_tells_what_was_lost_meanwhile() {
+        let ranks = |ranks: &[u32]| ranks.iter().copied().map(Rank).collect::<Ranks>();
+        let mut group = Group::new();
+        group.complete_by(Completion { continues: true, reconnects: true, ..Completion::default() });
+        let branch = Branch { link: LinkId(1), ranks: ranks(&[5]), local: true };
+        let topology = Topology {
+            me: Some(Rank(4)),
+            size: 9,
+            has_parent: true,
+            branches: vec![branch],
+            ..Topology::default()
+        };
+        let mut out = Vec::new();
+        for event in [
+            Event::Up(topology),
+            Event::Severed(LinkId::PARENT, Ranks::new(), None),
+            Event::Cut(LinkId(1), None),
+        ] {
+            group.on(event, Instant::ZERO, &mut out);
+        }
+        out.clear();
+        group.on(Event::Reattached, Instant::ZERO, &mut out);
+        let lost = Message::Lost { ranks: ranks(&[5]), before: u64::MAX, reason: None }.frame(None);
+        assert!(matches!(&out[..], [Effect::Send(LinkId::PARENT, frame)] if *frame == lost), "{out:?}");
+    }
+}

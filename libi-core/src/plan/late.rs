@@ -233,6 +233,15 @@ impl Queue {
         }
     }
 
+    /// The hosts that a child that is up was given, and has not handed back.
+    pub fn share_of(&self, host: HostIndex) -> impl Iterator<Item = HostIndex> + '_ {
+        let child = match self.states.get(&host) {
+            Some(HostState::Up(child)) => Some(child),
+            _ => None,
+        };
+        child.into_iter().flat_map(|child| child.share.hosts.iter())
+    }
+
     /// Queues a host (again), to be launched or given away not before this time. `before` is the
     /// latest attempt at it that this node knows of; the returned next attempt is greater than any
     /// that other nodes have made since.

@@ -181,4 +181,13 @@ impl Secret {
     }
 }
 
+impl Secret {
+    /// The secret with which hosts that have lost their parent find another one, in the session that has
+    /// this secret.
+    #[must_use]
+    pub fn of_orphans(&self) -> Self {
+        Self::from_ticket(&keyed_hash(self.for_ticket(), &[b"libiorph", &[0; Terms::PROLOGUE_LEN]]))
+    }
+}
+
 impl ZeroizeOnDrop for LinkKey {}

@@ -60,8 +60,8 @@ pub enum libi_loss_kind {
 pub struct libi_losses_entry_info {
     /// The name of the host of the lost process in the list that the session was launched with.
     pub host_name: *const c_char,
-    /// Whether the process led its host, so that all members there and on the hosts below were lost
-    /// with it.
+    /// Whether the process led its host, so that all members there were lost with it, and those on
+    /// the hosts below that have found no other parent.
     pub is_leader: bool,
     /// How the process was lost.
     pub kind: libi_loss_kind,

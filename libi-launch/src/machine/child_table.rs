@@ -38,6 +38,12 @@ impl ChildTable {
         link
     }
 
+    /// Adds a child whose link [has come into being](Self::next_link).
+    pub(super) fn add_at(&mut self, link: LinkId, child: Child, deadline: Instant) {
+        self.children.insert(link, Entry { child, deadline });
+        self.deadlines.insert((deadline, link));
+    }
+
     /// A link that no child has had before, and none will have.
     pub(super) fn next_link(&mut self) -> LinkId {
         self.last_link.0 += 1;

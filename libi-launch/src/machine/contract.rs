@@ -97,6 +97,9 @@ pub enum Event {
     /// A host has connected to get staged files from here. The node answers with [`Effect::Await`] and
     /// [`Effect::Admit`], or with [`Effect::Refuse`].
     FilesWanted(ArrivalId),
+    /// A host has connected that has lost its parent. The node answers with [`Effect::Await`] and
+    /// [`Effect::Admit`], or with [`Effect::Refuse`].
+    OrphanArrived(ArrivalId),
     /// The connection that [`Effect::ConnectSource`] asked for is open and authenticated, and is this
     /// link. If none can be opened, the link is [closed](Event::Closed).
     SourceConnected(LinkId),
@@ -244,6 +247,32 @@ pub enum Effect {
     /// To the communication half: this link of the tree is closed in both directions, and no longer
     /// a link of the tree. What is at its other end was lost in this way, as far as it is known.
     Cut(LinkId, Option<LossReason>),
+    /// To the communication half: this link of the tree is closed in both directions. These members were
+    /// lost with what is at its other end; others there may come back over other links. Or the link to the
+    /// parent is closed, and another may take its place.
+    Severed(LinkId, Ranks, Option<LossReason>),
+    /// To the communication half: a process from behind a severed link is back over this one, with these
+    /// members, at this place among all such.
+    Adopted {
+        /// The new link.
+        link: LinkId,
+        /// The severed link.
+        instead_of: LinkId,
+        /// The members behind the new link.
+        ranks: Ranks,
+        /// The place.
+        place: u32,
+    },
+    /// To the communication half: what has not come back from behind this link is lost.
+    Forsaken(LinkId, Option<LossReason>),
+    /// To the communication half: the link to the parent, which was severed, now leads to another one.
+    Reattached,
+    /// Forget the channel and the connection of the link to the parent, which is closed: it may be
+    /// connected once more.
+    Reopen(LinkId),
+    /// Accept connections of hosts that have lost their parent, which prove knowledge of this key, and
+    /// report each with [`Event::OrphanArrived`].
+    AcceptOrphans(LinkKey),
     /// Wake the node at this time, unless it requests an earlier wake-up.
     WakeAt(Instant),
     /// Give a notice to the user of the node.

@@ -95,6 +95,11 @@ impl CarriedSecret {
     pub(super) fn of_files(&self) -> Self {
         Self(self.0.of_files())
     }
+
+    /// The secret with which hosts that have lost their parent find another one.
+    pub(super) fn of_orphans(&self) -> Self {
+        Self(self.0.of_orphans())
+    }
 }
 
 /// Whether children can connect directly, as far as is known.
@@ -158,6 +163,9 @@ pub(super) struct DirectLinks {
     secret: Option<CarriedSecret>,
     /// The secret with which hosts get files from each other, while it is needed.
     files_secret: Option<CarriedSecret>,
+    /// The secret with which hosts that have lost their parent find another one, if they do, until the
+    /// session ends.
+    orphans_secret: Option<CarriedSecret>,
     listening: Listening,
     reach: Reach,
     /// The state of a member's own link.
@@ -193,6 +201,15 @@ impl DirectLinks {
     /// The secret with which hosts get files from each other, if they do, while it is needed.
     pub(super) fn files_secret(&self) -> Option<&CarriedSecret> {
         self.files_secret.as_ref()
+    }
+
+    pub(super) fn set_orphans_secret(&mut self, secret: Option<CarriedSecret>) {
+        self.orphans_secret = secret;
+    }
+
+    /// The secret with which hosts that have lost their parent find another one, if they do.
+    pub(super) fn orphans_secret(&self) -> Option<&CarriedSecret> {
+        self.orphans_secret.as_ref()
     }
 
     /// Forgets the secrets, when no host is launched any more.

@@ -88,6 +88,7 @@ impl HostTable {
             | ChildMessage::CannotLaunch(..)
             | ChildMessage::InDoubt(..)
             | ChildMessage::ParentSilent
+            | ChildMessage::Orphan(_)
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)
             | ChildMessage::Dropped(..)

@@ -177,6 +177,11 @@ impl Launcher {
         self.specs.range(hosts).map(|(_, spec)| spec)
     }
 
+    /// The hosts that a child was given, and that may be below it.
+    pub(super) fn hosts_below(&self, host: HostIndex) -> impl Iterator<Item = HostIndex> {
+        self.queue.share_of(host)
+    }
+
     /// The latest known attempt at a host.
     fn attempt(&self, host: HostIndex) -> Attempt {
         self.specs.get(&host).map_or(Attempt::default(), |spec| spec.attempt)

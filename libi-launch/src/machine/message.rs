@@ -54,6 +54,32 @@ pub enum ParentMessage {
     Move(Box<SessionConfig>),
     /// It is the receiver's turn to open a direct connection, for which it has asked.
     Connect,
+    /// The nodes above the receiver that it may turn to if it loses its parent, the parent first.
+    Ancestors(Vec<Ancestor>),
+    /// The answer to a claim: the sender is the receiver's parent from now on. Carries its ancestors.
+    Adopts(Vec<Ancestor>),
+}
+
+/// A node above others, and where it accepts those that have lost their parent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ancestor {
+    /// The host that it leads.
+    pub host: HostIndex,
+    /// Its addresses.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// What a host says to a node above once it has lost its parent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrphanClaim {
+    /// The host.
+    pub host: HostIndex,
+    /// The attempt that has launched it.
+    pub attempt: Attempt,
+    /// Whether its leader is no member.
+    pub is_agent: bool,
+    /// All hosts that may be below it.
+    pub below: Vec<HostIndex>,
 }
 
 /// Messages from the front end to a relay, or to the leader to which hosts move.
@@ -162,6 +188,8 @@ pub enum ChildMessage {
     /// Not forwarded: the sender has heard nothing from the receiver for the peer timeout, and ends with
     /// everything below it. Its last message.
     ParentSilent,
+    /// The first message of a host that has lost its parent, to a node above.
+    Orphan(Box<OrphanClaim>),
 }
 
 /// The role of a child, and the rules of its session.
@@ -186,6 +214,11 @@ pub struct SessionConfig {
     /// The secret with which hosts get staged files from each other; `None` if each gets them from its
     /// parent.
     pub files_secret: Option<CarriedSecret>,
+    /// To a leader: the secret with which it finds another parent if it loses this one; `None` if it ends
+    /// then.
+    pub orphans_secret: Option<CarriedSecret>,
+    /// Whether hosts that lose their parent find another one.
+    pub reconnects: bool,
     /// The addresses at which the child can reach its parent directly.
     pub dial: Vec<SocketAddr>,
     /// The host of the parent; `None` if the parent is the front end.

@@ -42,7 +42,8 @@
 //!   the hosts that the child was given, with attempt numbers that invalidate the child's own
 //!   launches. Processes that the lost child started end by themselves, because they have lost
 //!   their parent.
-//! - A child that is lost after the session is up is reported, with all hosts below it.
+//! - A child that is lost after the session is up is reported, with all hosts below it, unless these
+//!   find another parent.
 //!
 //! # Starts and arrivals
 //! A *start* brings up one process or many; an *arrival* is the link of such a process. Pacing
@@ -73,9 +74,11 @@
 //! | `membership.rs` | which ranks are below which link |
 //! | `direct_links.rs` | whether links leave the channel of the remote shell |
 //! | `output_relay.rs` | which output may be passed on |
+//! | `output_order.rs` | which output is sent again, and which has come before |
 //! | `output_merge.rs` | which equal output of several members is passed on as one |
 //! | `commands.rs` | which commands run in the session, and how their processes end |
 //! | `staging.rs` | which staged files this host has, and what its children get of them |
+//! | `orphans.rs` | which other parent a host has that has lost its own |
 //! | `sources.rs` | which node sends them to this host, and which other hosts get them from it |
 //! | `attachment.rs` | whether this member lives and ends with the session |
 //! | `front_end.rs`, `host_table.rs` | the front end: whether the session goes up, waits or fails |
@@ -104,7 +107,8 @@
 //! | `Left` | relays | the arrival is not answered |
 //! | `Received`, parent | parent link | see the messages below |
 //! | `Received`, child | child | preamble, hello, or the messages below |
-//! | `Violation`, `Closed`, parent | stage | the parent is lost: everything below ends |
+//! | `Violation`, `Closed`, parent | orphans, stage | another parent is found, or everything below ends |
+//! | `OrphanArrived` | orphans | a host that has lost its parent is heard, or refused |
 //! | `Violation`, child | child | it is killed; one that is up may end by itself |
 //! | `Closed`, `Exited`, child | child | it ends; its verdict follows when all evidence is there |
 //! | `Printed` | child, output relay | kept until the hello, then output of its rank |
@@ -145,6 +149,7 @@
 //! | `Move` | parent link, direct links | connects to the new parent; then as `SessionConfig` |
 //! | `Run`, `SignalCommand` | commands | passed on; at an agent that is chosen, carried out |
 //! | `Goodbye` | direct links | receives and sends directly |
+//! | `Ancestors`, `Adopts` | orphans | the nodes above are known; the sender is the parent from now on |
 //! | `Source` | sources | passed on; the host it is for connects to its source |
 //! | bytes of staged files | staging | they are written |
 //!
@@ -202,7 +207,8 @@
 //! - **A link arrives that no host awaits**: it is refused, and its process ends.
 //! - **A relay is lost**: the hosts below it are launched again. **A leader cannot reach its
 //!   relay**: it comes back, and is admitted by the front end.
-//! - **The parent is lost, or silent for too long**: the node ends, with everything it has started.
+//! - **The parent is lost, or silent for too long**: the node ends, with everything it has started, unless
+//!   it finds another parent (`orphans.rs`).
 //! - **Too many hosts are given up, or the front end's deadline passes**: no host is launched any
 //!   more (see the head of `front_end.rs`); open hosts are reported in the phase that they have
 //!   reached.
@@ -223,7 +229,9 @@ mod message;
 mod moved_processes;
 mod moves;
 mod node;
+mod orphans;
 mod output_merge;
+mod output_order;
 mod output_piece;
 mod output_relay;
 mod parent_link;
@@ -244,8 +252,8 @@ pub use contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartId, StartRequ
 pub use direct_links::{CarriedSecret, LinkPolicy};
 pub use host_table::{HostState, Policy, Replacement};
 pub use message::{
-    ChildMessage, Ending, HostSpec, Membership, ParentMessage, Program, RelayMessage, Rules, SessionConfig,
-    Spare,
+    Ancestor, ChildMessage, Ending, HostSpec, Membership, OrphanClaim, ParentMessage, Program, RelayMessage,
+    Rules, SessionConfig, Spare,
 };
 pub use node::Node;
 pub use output_piece::Stream;

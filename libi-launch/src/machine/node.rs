@@ -11,6 +11,7 @@ mod input;
 mod launching;
 mod loss_reasons;
 mod moves;
+mod orphans;
 mod output;
 mod parent;
 mod programs;
@@ -49,6 +50,8 @@ use super::membership::HostRoutes;
 use super::message::{ChildMessage, Program};
 use super::moved_processes::MovedProcesses;
 use super::moves::Moves;
+use super::orphans::Orphans;
+use super::output_order::OutputOrder;
 use super::output_relay::OutputRelay;
 use super::parent_link::{Identity, ParentLink};
 use super::relays::Relays;
@@ -86,6 +89,7 @@ pub struct Node {
     attachment: Attachment,
     input: NodeInput,
     relay: OutputRelay,
+    output_order: OutputOrder,
     direct: DirectLinks,
     own_programs: OwnPrograms,
     commands: Commands,
@@ -105,6 +109,10 @@ pub struct Node {
     /// processes that lead to them.
     moves: Moves,
     moved: MovedProcesses,
+    /// Hosts that have lost their parent, as this one may.
+    orphans: Orphans,
+    /// Whether hosts of this session do, which all its processes have to know.
+    reconnects: bool,
     next_heartbeat: Instant,
     reports: Vec<ChildMessage>,
     wake_requested: Option<Instant>,
@@ -126,6 +134,9 @@ impl Node {
         }
         (node.size, node.programs) = (plan.size, plan.programs.clone());
         node.direct.set_secret(plan.secret.clone());
+        let reconnect = plan.secret.as_ref().filter(|_| plan.options.hosts_reconnect());
+        node.direct.set_orphans_secret(reconnect.map(CarriedSecret::of_orphans));
+        node.reconnects = reconnect.is_some();
         node.fold_output();
         node.input = NodeInput::of_front_end(plan.options.input);
         if let Some(files) = plan.options.stage.as_ref().filter(|_| node.stages_files()) {
@@ -166,6 +177,7 @@ impl Node {
             attachment: Attachment::default(),
             input: NodeInput::default(),
             relay: OutputRelay::new(),
+            output_order: OutputOrder::default(),
             direct: DirectLinks::default(),
             own_programs: OwnPrograms::default(),
             commands: Commands::default(),
@@ -180,6 +192,8 @@ impl Node {
             relays: Relays::default(),
             moves: Moves::default(),
             moved: MovedProcesses::default(),
+            orphans: Orphans::default(),
+            reconnects: false,
             next_heartbeat: Instant::FAR_FUTURE,
             reports: Vec::new(),
             wake_requested: None,
@@ -331,6 +345,13 @@ impl Machine for Node {
             Event::StarterExited(start, exit) => self.starter_exited(start, exit, now, out),
             Event::Arrived(start, arrival, claim) => self.arrived(start, arrival, &claim, now, out),
             Event::Left(arrival) => self.relays.left(arrival),
+            Event::OrphanArrived(arrival) => self.orphan_arrives(arrival, now, out),
+            Event::Received(link, items) if self.orphans.is_arriving(link) => {
+                self.on_orphan_items(link, items, now, out);
+            }
+            Event::Violation(link, _) | Event::Closed(link) if self.orphans.is_arriving(link) => {
+                self.orphan_leaves(link, out);
+            }
             Event::FilesWanted(arrival) => self.files_wanted(arrival, now, out),
             Event::SourceConnected(link) => self.source_connected(link, now, out),
             Event::Received(link, items) if self.sources.has(link) => {
@@ -361,7 +382,7 @@ impl Machine for Node {
             Event::Staged(written) => self.on_staged(written, now, out),
             Event::Input(bytes) => self.user_input(&bytes, out),
             Event::InputTaken(bytes) => self.input_taken(bytes),
-            Event::Listening(addresses) => self.listening(addresses),
+            Event::Listening(addresses) => self.listening(addresses, out),
             Event::DirectAccepted(link) => self.direct_accepted(link, now, out),
             Event::Carries(_) => self.link_carries(),
             Event::DirectConnected(reached) => self.direct_connected(reached, now, out),

@@ -231,7 +231,7 @@ impl OutputMerge {
     ) -> Option<OutputPiece> {
         let text = self.next(is_last, now)?;
         let (ranks, links) = self.equal(&text);
-        let mut piece = OutputPiece { ranks, stream: text.stream, text: text.bytes.clone() };
+        let mut piece = OutputPiece { ranks, stream: text.stream, text: text.bytes.clone(), at: None };
         if credit_of(&piece) > credit {
             return None;
         }

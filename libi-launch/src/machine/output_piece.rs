@@ -4,6 +4,7 @@
 //! |---|---|
 //! | of one rank | rank (4 bytes), stream (1 or 2), text |
 //! | of several | number of runs (4 bytes), stream (3 or 4), the runs, text |
+//! | of one rank, with its place | rank (4 bytes), stream (5 or 6), place (8 bytes), text |
 //!
 //! A run of consecutive ranks is two numbers: how many ranks are left out since the run before, and
 //! how many follow its first. Numbers have seven bits in each byte, the lowest first; the eighth bit
@@ -33,12 +34,14 @@ pub(super) struct OutputPiece {
     pub(super) ranks: Ranks,
     pub(super) stream: Stream,
     pub(super) text: Vec<u8>,
+    /// How many bytes the rank had printed to the stream before, where a piece may come twice.
+    pub(super) at: Option<u64>,
 }
 
 impl OutputPiece {
     /// Output of one rank.
     pub(super) fn new(rank: Rank, stream: Stream, text: Vec<u8>) -> Self {
-        Self { ranks: [rank].into_iter().collect(), stream, text }
+        Self { ranks: [rank].into_iter().collect(), stream, text, at: None }
     }
 
     /// What the ranks of the piece cost in memory and credit: nothing, if they are consecutive.
@@ -53,7 +56,13 @@ impl OutputPiece {
         match runs.next() {
             Some((first, last)) if first == last && runs.peek().is_none() => {
                 head.extend(first.0.to_le_bytes());
-                head.push(stream);
+                match self.at {
+                    None => head.push(stream),
+                    Some(at) => {
+                        head.push(stream + 4);
+                        head.extend(at.to_le_bytes());
+                    }
+                }
             }
             _ => {
                 let count = self.ranks.runs().count() as u32; // at most MAX_RUNS
@@ -79,6 +88,11 @@ impl OutputPiece {
         let stream_of = |number| if number == 1 { Stream::Out } else { Stream::Err };
         match stream {
             1 | 2 => Some(Self::new(Rank(number), stream_of(stream), rest.to_vec())),
+            5 | 6 => {
+                let (at, rest) = rest.split_first_chunk::<8>()?;
+                let piece = Self::new(Rank(number), stream_of(stream - 4), rest.to_vec());
+                Some(Self { at: Some(u64::from_le_bytes(*at)), ..piece })
+            }
             3 | 4 => {
                 if number as usize > MAX_RUNS {
                     return None;
@@ -91,7 +105,7 @@ impl OutputPiece {
                     next = last.checked_add(1);
                 }
                 let ranks = Ranks::try_from(runs).ok().filter(|ranks| !ranks.is_empty())?;
-                Some(Self { ranks, stream: stream_of(stream - 2), text: rest.to_vec() })
+                Some(Self { ranks, stream: stream_of(stream - 2), text: rest.to_vec(), at: None })
             }
             _ => None,
         }
@@ -127,7 +141,7 @@ mod tests {
 
     fn piece(ranks: &[u32], text: &[u8]) -> OutputPiece {
         let ranks = ranks.iter().copied().map(Rank).collect();
-        OutputPiece { ranks, stream: Stream::Err, text: text.to_vec() }
+        OutputPiece { ranks, stream: Stream::Err, text: text.to_vec(), at: None }
     }
 
     #[test]
@@ -138,6 +152,15 @@ mod tests {
                 assert_eq!(OutputPiece::decode(&piece(ranks, text).encode()), Some(piece(ranks, text)));
             }
         }
+    }
+
+    #[test]
+    fn a_piece_with_its_place_round_trips() {
+        for stream in [Stream::Out, Stream::Err] {
+            let placed = OutputPiece { stream, at: Some(1 << 40), ..piece(&[7], b"x") };
+            assert_eq!(OutputPiece::decode(&placed.encode()), Some(placed));
+        }
+        assert_eq!(OutputPiece::decode(&[7, 0, 0, 0, 5, 1]), None);
     }
 
     #[test]
@@ -153,7 +176,7 @@ mod tests {
             &[][..],
             &[0, 0, 0, 0],
             &[0, 0, 0, 0, 0],
-            &[0, 0, 0, 0, 5, b'x'],
+            &[0, 0, 0, 0, 7, b'x'],
             &runs(0, b"text"),
             &runs(1, &[]),
             &runs(2, &[0, 0, 0, 0]),

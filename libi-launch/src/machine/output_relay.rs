@@ -141,6 +141,21 @@ impl OutputRelay {
         (std::mem::replace(&mut self.is_marked, is_marked) != is_marked).then_some(is_marked)
     }
 
+    /// There is no parent: what is held stays.
+    pub(super) fn suspend(&mut self) {
+        (self.credit, self.is_marked) = (0, false);
+    }
+
+    /// There is another parent, which grants what every parent does at first. These pieces go first,
+    /// which may be lost.
+    pub(super) fn resume(&mut self, again: Vec<OutputPiece>) {
+        self.credit = WINDOW as usize;
+        for piece in again.into_iter().rev() {
+            self.bytes += piece.text.len();
+            self.buffered.push_front((LinkId::PARENT, false, piece));
+        }
+    }
+
     /// Adds credit.
     pub(super) fn grant(&mut self, bytes: u32) {
         self.credit = self.credit.saturating_add(bytes as usize);
@@ -187,7 +202,9 @@ impl OutputRelay {
         if length < first.text.len() {
             let rest = first.text.split_off(length);
             let text = std::mem::replace(&mut first.text, rest);
-            return Some(OutputPiece { text, ranks: first.ranks.clone(), ..*first });
+            let piece = OutputPiece { text, ranks: first.ranks.clone(), ..*first };
+            first.at = first.at.map(|at| at + length as u64);
+            return Some(piece);
         }
         self.buffered.pop_front().map(|(_, _, piece)| piece)
     }

@@ -238,6 +238,11 @@ impl ParentLink {
         self.is_lost = true;
     }
 
+    /// Another node is the parent.
+    pub(super) fn regain(&mut self, now: Instant) {
+        (self.is_lost, self.in_tree, self.last_heard) = (false, true, now);
+    }
+
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost
     }
@@ -266,6 +271,8 @@ pub(super) mod tests {
             options: LaunchOptions::default(),
             secret: None,
             files_secret: None,
+            orphans_secret: None,
+            reconnects: false,
             dial: Vec::new(),
             parent: None,
             takes_back: true,

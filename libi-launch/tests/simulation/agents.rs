@@ -51,6 +51,21 @@ impl AgentTrouble {
     }
 }
 
+impl AgentTrouble {
+    /// Programs that never join, some of which end in three seconds, and the others when asked to.
+    pub(crate) fn lasting() -> Self {
+        Self { exits: 0.5, ..Self::ending() }
+    }
+}
+
+impl PlainPrograms {
+    /// How many lines each rank has printed, and how many of them were read.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (Rank, (usize, usize))> {
+        let read = |rank| self.read.get(rank).copied().unwrap_or(0);
+        self.printed.iter().map(move |(rank, printed)| (*rank, (*printed, read(rank))))
+    }
+}
+
 /// What a program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProgramFate {

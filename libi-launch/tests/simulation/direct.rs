@@ -13,7 +13,7 @@ use libi_core::secure::{KeyId, LinkKey};
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
-use libi_launch::machine::{Effect, Event, LinkId, LinkPolicy};
+use libi_launch::machine::{ArrivalId, Effect, Event, LinkId, LinkPolicy};
 
 use crate::driver::Input;
 use crate::world::{Cluster, FRONT, Happening};
@@ -36,9 +36,11 @@ pub(crate) enum DirectEvent {
     /// A child learns that its connection has ended before its parent has moved.
     Forgotten(Id),
     /// Something arrives on a connection.
-    Arrives(End, Arrival),
+    Arrives(End, Arrival, u32),
     /// A channel has ended.
-    ChannelEnds(End),
+    ChannelEnds(End, u32),
+    /// A node hears of the connection of an orphan.
+    OrphanArrives { parent: Id, child: Id },
 }
 
 /// All connections.
@@ -61,6 +63,13 @@ pub(crate) struct Connections {
     pub(crate) begun: BTreeMap<Id, Instant>,
     /// How many hosts have moved to a parent that has not started them.
     pub(crate) moved_hosts: usize,
+    /// The nodes that accept orphans, with the key.
+    orphan_keys: BTreeSet<(Id, KeyId)>,
+    orphans: BTreeMap<ArrivalId, Id>,
+    /// How often the link of a process to its parent has begun anew.
+    generations: BTreeMap<Id, u32>,
+    /// How many orphans have found another parent.
+    pub(crate) adoptions: usize,
 }
 
 impl Connections {
@@ -82,12 +91,26 @@ impl Connections {
             outcomes,
             begun,
             moved_hosts,
+            orphan_keys: BTreeSet::new(),
+            orphans: BTreeMap::new(),
+            generations: BTreeMap::new(),
+            adoptions: 0,
         }
     }
 
     /// No connection is awaited at this end any more.
     pub(crate) fn refuse(&mut self, end: End) {
         self.admitted.retain(|(whose, _), of| (*whose, *of) != end);
+    }
+
+    /// Whether an end sends to one that has not heard of it.
+    pub(crate) fn is_early(&self, end: End) -> bool {
+        self.early.contains_key(&end)
+    }
+
+    /// How often this end has begun anew.
+    pub(crate) fn generation(&self, end: End) -> u32 {
+        if end.1 == LinkId::PARENT { self.generations.get(&end.0).copied().unwrap_or(0) } else { 0 }
     }
 
     /// How many links have moved in both directions.
@@ -127,7 +150,12 @@ impl Cluster {
                 let after = Duration::from_micros(self.direct.rng.below(1_000_000));
                 agenda.tell(agenda.now() + after, from, Event::Carries(link).into());
             }
+            Effect::ConnectDirect(addresses, key) if self.direct.generations.contains_key(&from) => {
+                self.seek(from, &addresses, &key, agenda);
+            }
             Effect::ConnectDirect(addresses, key) => self.dial(from, &addresses, &key, agenda),
+            Effect::AcceptOrphans(key) => drop(self.direct.orphan_keys.insert((from, key.id()))),
+            Effect::Reopen(link) => self.reopen((from, link)),
             Effect::SendDirect(link) if self.direct.peers.contains_key(&(from, link)) => {
                 self.direct.switched.insert((from, link));
             }
@@ -208,11 +236,14 @@ impl Cluster {
                 }
             }
             DirectEvent::Forgotten(child) => self.is_forgotten(child, agenda),
-            DirectEvent::Arrives(end, arrival) if self.direct.follows.contains(&end) => {
+            DirectEvent::Arrives(end, _, generation) | DirectEvent::ChannelEnds(end, generation)
+                if generation != self.direct.generation(end) => {}
+            DirectEvent::OrphanArrives { parent, child } => self.orphan_arrives(parent, child, agenda),
+            DirectEvent::Arrives(end, arrival, _) if self.direct.follows.contains(&end) => {
                 self.arrives_directly(end, arrival, agenda);
             }
-            DirectEvent::Arrives(end, arrival) => self.direct.held.entry(end).or_default().push(arrival),
-            DirectEvent::ChannelEnds(end) => {
+            DirectEvent::Arrives(end, arrival, _) => self.direct.held.entry(end).or_default().push(arrival),
+            DirectEvent::ChannelEnds(end, _) => {
                 // A child may have sent something directly; a parent is gone.
                 let waits = end.1 != LinkId::PARENT && self.direct.follows.contains(&end);
                 if !waits {
@@ -220,6 +251,73 @@ impl Cluster {
                 }
             }
         }
+    }
+
+    /// The link of a process to its parent begins anew.
+    fn reopen(&mut self, end: End) {
+        let direct = &mut self.direct;
+        direct.peers.remove(&end);
+        direct.switched.remove(&end);
+        direct.follows.remove(&end);
+        direct.held.remove(&end);
+        direct.ended.remove(&end);
+        direct.early.remove(&end);
+        *direct.generations.entry(end.0).or_default() += 1;
+        self.has_no_parent(end.0);
+    }
+
+    /// An orphan connects to a node above.
+    fn seek(&mut self, from: Id, addresses: &[SocketAddr], key: &LinkKey, agenda: &mut Agenda<Self>) {
+        let target = addresses.first().copied().and_then(process_at);
+        let accepts = |id: &Id| self.direct.orphan_keys.contains(&(*id, key.id()));
+        let Some(parent) = target.filter(|id| self.is_running(*id)).filter(accepts) else {
+            // Nothing listens there, or nothing answers.
+            let is_silent = self.direct.rng.chance(0.2);
+            let wait = if is_silent { Duration::from_secs(3) } else { Duration::from_millis(1) };
+            return agenda.tell(agenda.now() + wait, from, Event::DirectConnected(false).into());
+        };
+        let reached = agenda.now() + self.direct_latency() + self.direct_latency();
+        agenda.tell(reached, from, Event::DirectConnected(true).into());
+        let heard = reached + self.direct_latency();
+        agenda.plan(heard, Happening::Direct(DirectEvent::OrphanArrives { parent, child: from }));
+    }
+
+    fn orphan_arrives(&mut self, parent: Id, child: Id, agenda: &mut Agenda<Self>) {
+        if !self.is_running(parent) {
+            return self.closes((child, LinkId::PARENT), agenda);
+        }
+        let arrival = self.next_arrival();
+        self.direct.orphans.insert(arrival, child);
+        agenda.tell(agenda.now(), parent, Event::OrphanArrived(arrival).into());
+    }
+
+    /// A node answers the connection of an orphan, if it is one: it becomes this link, or is refused.
+    pub(crate) fn answer_orphan(
+        &mut self,
+        from: Id,
+        arrival: ArrivalId,
+        link: Option<LinkId>,
+        agenda: &mut Agenda<Self>,
+    ) -> bool {
+        let Some(child) = self.direct.orphans.remove(&arrival) else { return false };
+        let end = (child, LinkId::PARENT);
+        let Some(link) = link else {
+            self.closes(end, agenda);
+            return true;
+        };
+        if !self.is_running(child) {
+            agenda.tell(agenda.now(), from, Event::Closed(link).into());
+            return true;
+        }
+        self.is_adopted((from, link), child);
+        self.pair((from, link), child);
+        self.direct.switched.extend([end, (from, link)]);
+        self.direct.follows.insert((from, link));
+        for bytes in self.direct.early.remove(&end).unwrap_or_default() {
+            self.send_directly(end, &bytes, agenda);
+        }
+        self.direct.adoptions += 1;
+        true
     }
 
     fn pair(&mut self, parent: End, child: Id) {
@@ -288,6 +386,7 @@ impl Cluster {
         let latest = self.direct.latest.get(&to).copied().unwrap_or_default();
         let at = (agenda.now() + self.direct_latency()).max(latest + Duration::from_nanos(1));
         self.direct.latest.insert(to, at);
-        agenda.plan(at, Happening::Direct(DirectEvent::Arrives(to, arrival)));
+        let generation = self.direct.generation(to);
+        agenda.plan(at, Happening::Direct(DirectEvent::Arrives(to, arrival, generation)));
     }
 }

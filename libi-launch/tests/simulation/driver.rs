@@ -53,7 +53,12 @@ impl Driver {
         if let Some(id) = self.log {
             println!("{now} node {id} {:?}: {event:?}", self.node.rank());
         }
+        let has_ended = matches!(event, Event::Closed(LinkId::PARENT));
         self.node.on(event, now, &mut effects);
+        if has_ended && effects.iter().any(|effect| matches!(effect, Effect::Reopen(_))) {
+            // The end of a connection may be noticed in each direction.
+            self.node.on(Event::Closed(LinkId::PARENT), now, &mut effects);
+        }
         for effect in effects {
             if let Some(id) = self.log {
                 println!("{now} node {id} {:?}: -> {effect:?}", self.node.rank());
@@ -66,6 +71,10 @@ impl Driver {
                 }
                 Effect::Carry(link) => self.link(*link).carry_data(true),
                 Effect::Cut(link, _) => self.link(*link).carry_data(false),
+                Effect::Severed(link, ..) => self.link(*link).carry_data(false),
+                Effect::Adopted { link, .. } => self.link(*link).carry_data(true),
+                Effect::Reattached => self.link(LinkId::PARENT).carry_data(true),
+                Effect::Reopen(link) => drop(self.links.remove(link)),
                 Effect::Close(link) => drop(self.closed.insert(*link)),
                 _ => {}
             }

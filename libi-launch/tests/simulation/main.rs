@@ -21,6 +21,7 @@ mod found;
 mod limits;
 mod many;
 mod one_way;
+mod orphans;
 mod scenario;
 mod seeds;
 mod settling;

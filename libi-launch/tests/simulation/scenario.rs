@@ -107,6 +107,8 @@ pub(crate) struct Scenario {
     pub(crate) direct_latency: Duration,
     /// Direct connections that break after the session is up.
     pub(crate) severs: Vec<(Duration, u64)>,
+    /// Whether calls go on without lost members, and hosts that lose their parent find another one.
+    pub(crate) reconnects: bool,
     /// Actions after the session is up.
     pub(crate) actions: Vec<(Duration, Action)>,
     /// The time until the user consumes output; `None` if it never does.
@@ -198,6 +200,7 @@ impl Scenario {
             no_listeners: false,
             direct_latency: Duration::ZERO,
             severs: Vec::new(),
+            reconnects: false,
             actions: Vec::new(),
             reads: Some(Duration::ZERO),
             bulk: None,

@@ -289,11 +289,16 @@ impl Cluster {
         let latest = self.arrivals.get(&(to, link)).copied().unwrap_or_default();
         let at = (agenda.now() + self.latency()).max(latest + Duration::from_nanos(1));
         self.arrivals.insert((to, link), at);
-        agenda.plan(at, Happening::Direct(DirectEvent::ChannelEnds((to, link))));
+        let generation = self.direct.generation((to, link));
+        agenda.plan(at, Happening::Direct(DirectEvent::ChannelEnds((to, link), generation)));
     }
 
     pub(crate) fn send(&mut self, from: Id, link: LinkId, mut bytes: Vec<u8>, agenda: &mut Agenda<Self>) {
         if self.send_to_source_or_client((from, link), &bytes, agenda) {
+            return;
+        }
+        if self.direct.is_early((from, link)) {
+            self.send_directly((from, link), &bytes, agenda);
             return;
         }
         if link == LinkId::PARENT {
@@ -380,7 +385,11 @@ impl Cluster {
     }
 
     fn pick(&self, pick: Pick) -> Option<Id> {
-        let Pick::Any(number) = pick else { return Some(FRONT) };
+        let number = match pick {
+            Pick::Any(number) => number,
+            Pick::Front => return Some(FRONT),
+            Pick::This(id) => return Some(id).filter(|id| self.processes[id.0 as usize].alive),
+        };
         let alive: Vec<_> = self.alive().filter(|(id, _)| *id != FRONT).map(|(id, _)| id).collect();
         alive.get(number as usize % alive.len().max(1)).copied()
     }

@@ -30,9 +30,9 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much is kept of what a connection sends before it is answered.
 const MOST_BEFORE_ANSWER: usize = 4 << 10;
 
-/// A connection that has proved to belong to a start, or comes from a host that wants files.
+/// A connection that has proved to belong to a start, or comes from a host that wants files or a parent.
 pub(super) struct ArrivingPeer {
-    /// The start; `None` for files.
+    /// The start, if it belongs to one.
     start: Option<StartId>,
     stream: DirectStream,
     token: Token,
@@ -246,8 +246,10 @@ impl SessionIo {
         }
     }
 
-    /// A connection has proved that it belongs to a start, whose claim is awaited, or wants files.
-    pub(super) fn add_arriving(&mut self, start: Option<StartId>, stream: DirectStream, turn: &mut Turn<'_>) {
+    /// A connection has proved that it belongs to a start, whose claim is awaited, or wants files or a
+    /// parent.
+    pub(super) fn add_arriving(&mut self, admission: Admission, stream: DirectStream, turn: &mut Turn<'_>) {
+        let start = if let Admission::Start(start) = admission { Some(start) } else { None };
         self.last_arrival += 1;
         let number = self.last_arrival;
         let at = (turn.id, LinkId::PARENT, FdRole::Arriving(number));
@@ -256,10 +258,10 @@ impl SessionIo {
         let until = if start.is_some() { turn.now + TIMEOUT } else { Instant::FAR_FUTURE };
         let (reader, rest) = (HeadReader::of_claim(), Vec::new());
         self.arriving.insert(number, ArrivingPeer { start, stream, token, reader, rest, until });
-        if start.is_some() {
-            self.read_claim(number, turn);
-        } else {
-            self.tell(Event::FilesWanted(ArrivalId(number)), turn);
+        match admission {
+            Admission::Orphans => self.tell(Event::OrphanArrived(ArrivalId(number)), turn),
+            Admission::Files => self.tell(Event::FilesWanted(ArrivalId(number)), turn),
+            Admission::Start(_) | Admission::Link(_) => self.read_claim(number, turn),
         }
     }
 

@@ -58,6 +58,17 @@ impl SessionIo {
                     listener.add_key(Admission::Files, key);
                 }
             }
+            Effect::AcceptOrphans(key) => {
+                if let Some(listener) = &mut self.listener {
+                    listener.add_key(Admission::Orphans, key);
+                }
+            }
+            Effect::Reopen(link) => {
+                self.stop_connecting(link, turn);
+                if let Some(mut closed) = self.links.insert(link, LinkIo::default()) {
+                    closed.close_all(turn.registry, turn.targets);
+                }
+            }
             Effect::ConnectSource(link, addresses, key) => {
                 self.links.insert(link, LinkIo::default());
                 self.start_connecting(link, &addresses, key, turn);
@@ -112,8 +123,9 @@ impl SessionIo {
                     self.tell(Event::DirectAccepted(link), turn);
                 }
             }
-            Admission::Start(start) => self.add_arriving(Some(start), sealed, turn),
-            Admission::Files => self.add_arriving(None, sealed, turn),
+            Admission::Start(_) | Admission::Files | Admission::Orphans => {
+                self.add_arriving(admission, sealed, turn);
+            }
         }
     }
 
@@ -170,6 +182,9 @@ impl SessionIo {
     /// Tells whether the connection of a link could be opened.
     fn tell_connected(&mut self, link: LinkId, is_reached: bool, turn: &mut Turn<'_>) {
         if link == LinkId::PARENT {
+            if let Some(link_io) = self.links.get_mut(&link).filter(|link_io| link_io.has_no_channel()) {
+                link_io.use_direct_only();
+            }
             return self.tell(Event::DirectConnected(is_reached), turn);
         }
         if !is_reached {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use libi_comm::Adoption;
 use libi_core::machine::Machine;
 use libi_launch::machine::{Effect, Event, LinkId, StartId, StartRequest};
 use libi_launch::process::Signal;
@@ -99,11 +100,21 @@ impl SessionIo {
             | Effect::ConnectDirect(..)
             | Effect::Watch(_)
             | Effect::AcceptFileLinks(_)
+            | Effect::AcceptOrphans(_)
+            | Effect::Reopen(_)
             | Effect::ConnectSource(..)
             | Effect::SendDirect(_)
             | Effect::ReceiveDirect(_) => self.on_direct_effect(effect, events, turn),
             Effect::SessionUp(tree) => self.session_up(tree, turn),
             Effect::Cut(link, reason) => self.cut(link, reason, turn),
+            Effect::Severed(link, lost, reason) => self.sever(link, lost, reason, turn),
+            Effect::Adopted { link, instead_of, ranks, place } => {
+                self.adopt(Adoption { link, instead_of, ranks, place }, turn);
+            }
+            Effect::Forsaken(link, reason) => {
+                self.tell_group(libi_comm::Event::Forsaken(link, reason), turn);
+            }
+            Effect::Reattached => self.reattached(turn),
             Effect::WakeAt(at) => self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at))),
             Effect::Notify(notice) => turn.sink.notice(turn.id, notice, &self.node, turn.now),
         }

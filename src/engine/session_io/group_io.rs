@@ -1,9 +1,10 @@
 //! The communication half of a node: its group, calls of the program, frames.
 
-use libi_comm::{Call, CallId, Completion, Effect, Event};
+use libi_comm::{Adoption, Call, CallId, Completion, Effect, Event};
 use libi_core::ids::LinkId;
 use libi_core::loss::LossReason;
 use libi_core::machine::Machine;
+use libi_core::ranks::Ranks;
 use libi_core::topology::Topology;
 use libi_launch::options::{LaunchOptions, OnLoss};
 
@@ -30,7 +31,8 @@ impl SessionIo {
         }
         let LaunchOptions { strict_calls, on_loss, .. } = self.node.options();
         let (strict, continues) = (*strict_calls, *on_loss == OnLoss::Continue);
-        self.group.complete_by(Completion { strict, continues, ..Completion::default() });
+        let reconnects = self.node.hosts_find_parents();
+        self.group.complete_by(Completion { strict, continues, reconnects, ..Completion::default() });
         self.tell_group(Event::Up(tree), turn);
     }
 
@@ -49,6 +51,36 @@ impl SessionIo {
             link_io.reader.carry_data(false);
         }
         self.tell_group(Event::Cut(link, reason), turn);
+    }
+
+    /// A link of the tree is closed, and what is at its other end may come back.
+    pub(super) fn sever(
+        &mut self,
+        link: LinkId,
+        lost: Ranks,
+        reason: Option<LossReason>,
+        turn: &mut Turn<'_>,
+    ) {
+        if let Some(link_io) = self.links.get_mut(&link) {
+            link_io.reader.carry_data(false);
+        }
+        self.tell_group(Event::Severed(link, lost, reason), turn);
+    }
+
+    /// A process is back over another link, which is one of the tree from now on.
+    pub(super) fn adopt(&mut self, adoption: Adoption, turn: &mut Turn<'_>) {
+        if let Some(link_io) = self.links.get_mut(&adoption.link) {
+            link_io.reader.carry_data(true);
+        }
+        self.tell_group(Event::Adopted(adoption), turn);
+    }
+
+    /// The link to the parent leads to another one.
+    pub(super) fn reattached(&mut self, turn: &mut Turn<'_>) {
+        if let Some(link_io) = self.links.get_mut(&LinkId::PARENT) {
+            link_io.reader.carry_data(true);
+        }
+        self.tell_group(Event::Reattached, turn);
     }
 
     /// Starts a call of the program.

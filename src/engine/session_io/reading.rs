@@ -181,6 +181,9 @@ impl SessionIo {
             return;
         }
         let Some(link_io) = self.links.get_mut(&link).filter(|link_io| !link_io.closed) else { return };
+        if link == LinkId::PARENT && link_io.is_reopened() {
+            return; // the end was that of the connection before
+        }
         if link_io.awaits_trailer() {
             // The exit trailer arrives on the channel, behind everything else.
             link_io.reads_direct = true;

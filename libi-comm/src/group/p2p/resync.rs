@@ -236,9 +236,12 @@ impl KeptMessages {
 
 #[cfg(test)]
 mod tests {
-    use libi_core::ids::Rank;
+    use libi_core::ids::{LinkId, Rank};
+    use libi_core::topology::{Branch, Topology};
 
     use super::*;
+    use crate::message::Message;
+    use crate::message::p2p::{Envelope, PartialArrival};
 
     const ONE: Address = Address::Rank(Rank(1));
     const TWO: Address = Address::Rank(Rank(2));
@@ -280,5 +283,28 @@ mod tests {
         assert!(kept.remove(ONE, 2).is_some() && kept.get(TWO, 3).is_some());
         kept.lost(&|who| who == TWO);
         assert_eq!(kept.receivers().collect::<Vec<_>>(), [ONE]);
+    }
+
+    #[test]
+    fn a_message_that_was_withdrawn_meanwhile_is_withdrawn_again() {
+        let branch = Branch { link: LinkId(3), ranks: peers(&[1], false).ranks, local: false };
+        let view = GroupView::new(Topology { size: 2, branches: vec![branch], ..Topology::default() });
+        let (mut p2p, mut out) = (PointToPoint::default(), Vec::new());
+        p2p.moved(4, &[peers(&[1], false).ranks], &view, &mut out);
+        let parts = vec![PartialArrival { id: 7, tag: 2, pulled: None }];
+        let arrived = Arrivals { newest: 7, consumed: 0, parts };
+        p2p.on_resync(ONE, 4, &arrived, &view, &mut out);
+        let said = |message| Envelope { from: Address::FrontEnd, to: ONE, message };
+        let own = P2pMessage::Resync { round: 4, arrived: Arrivals::default() };
+        let expected = [own, P2pMessage::Withdrawn { id: 7, tag: 2 }];
+        let expected = expected.map(|message| Message::P2p(said(message)).frame(None));
+        let sent: Vec<_> = out
+            .into_iter()
+            .map(|effect| match effect {
+                Effect::Send(LinkId(3), frame) => frame,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(sent, expected);
     }
 }

@@ -97,6 +97,20 @@ impl Child {
         }
     }
 
+    /// It was up before, as the child of another node, and has connected directly.
+    pub(in crate::machine) fn adopt(&mut self, now: Instant, is_agent: bool) {
+        self.on_preamble();
+        self.on_hello(now);
+        let _ = self.on_joined(now);
+        if let Some(up) = self.up_mut() {
+            up.path = LinkPath::Direct;
+        }
+        if is_agent {
+            self.set_agent();
+        }
+        self.enter_tree();
+    }
+
     pub(in crate::machine) fn on_failure_report(&mut self, failure: &Failure) {
         if let Some(up) = self.up_mut() {
             up.reported_failure = Some(failure.clone());

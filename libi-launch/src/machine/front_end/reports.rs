@@ -53,11 +53,17 @@ impl FrontEndState {
         }
         match report {
             ChildMessage::Exited(rank, exit, killed) => {
+                if !self.ended.insert(*rank) {
+                    return notices; // a host repeats what may be lost
+                }
                 self.members.remove(*rank);
                 notices.push(Notice::Exited(*rank, *exit, killed.as_deref().cloned()));
             }
             ChildMessage::InputTaken(bytes) => notices.push(Notice::InputTaken(*bytes)),
             ChildMessage::Detached(rank) => {
+                if !self.detached.insert(*rank) {
+                    return notices;
+                }
                 self.members.remove(*rank);
                 notices.push(Notice::Detached(*rank));
             }
@@ -75,6 +81,7 @@ impl FrontEndState {
             | ChildMessage::CannotLaunch(..)
             | ChildMessage::InDoubt(..)
             | ChildMessage::ParentSilent
+            | ChildMessage::Orphan(_)
             | ChildMessage::HandBack(..)
             | ChildMessage::Listening(_)
             | ChildMessage::Staged(_)

@@ -214,6 +214,28 @@ impl Launcher {
         }
     }
 
+    /// A leader is gone in a session that is up, and the hosts below it may come back.
+    pub(in crate::machine) fn lost_alone(
+        &mut self,
+        launch: Launch,
+        failure: Failure,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        let _ = self.queue.child_lost(launch.host);
+        reports.push(ChildMessage::Failed(launch.host, launch.attempt, failure));
+    }
+
+    /// A host has not come back.
+    pub(in crate::machine) fn lost_for_good(
+        &mut self,
+        host: HostIndex,
+        failure: Failure,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        let attempt = self.specs.get(&host).map_or(Default::default(), |spec| spec.attempt);
+        reports.push(ChildMessage::Failed(host, attempt.after_loss(), failure));
+    }
+
     /// A host that the front end has launched cannot connect here: it is launched again, which is not its
     /// fault.
     pub(in crate::machine) fn relaunch_adopted(

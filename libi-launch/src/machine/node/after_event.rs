@@ -15,6 +15,7 @@ impl Node {
         self.expire_moves(now, out);
         self.expire_commands(now, out);
         self.expire_file_links(now, out);
+        self.expire_orphans(now, out);
         self.send_heartbeats(now, out);
         if let Role::FrontEnd(front) = &mut self.role {
             front.set_queued(self.starts.is_waiting(), now);
@@ -55,8 +56,12 @@ impl Node {
     pub(super) fn send_reports(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let reports = std::mem::take(&mut self.reports);
         match &self.role {
+            Role::Member(_) if self.orphans.is_orphan() && !self.stage.is_over() => self.reports = reports,
             Role::Member(parent) if self.stage.is_over() || parent.is_lost() => {}
             Role::Member(_) => {
+                if self.hosts_reconnect() && self.stage.is_up() {
+                    self.orphans.tell(&reports);
+                }
                 let reports = self.mark_held_output(reports);
                 for part in reports.chunks(REPORTS_PER_MESSAGE) {
                     Self::send(LinkId::PARENT, Kind::Control, &part, out);
@@ -79,7 +84,7 @@ impl Node {
         let launches = if self.stage.is_launching() { self.launcher.next_wake() } else { None };
         let output = self.relay.next_wake(now);
         let commands = self.commands.next_deadline().into_iter().chain(self.moved.next_deadline()).min();
-        let files = self.sources.next_deadline();
+        let files = self.sources.next_deadline().into_iter().chain(self.orphans.next_deadline()).min();
         let times = [deadlines, starters, commands, files, Some(self.next_heartbeat), launches, own, output];
         let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
             return;

@@ -80,14 +80,14 @@ impl Node {
     pub(super) fn force_end(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
         let by = now + self.options.rules.kill_grace;
         self.children.end(link, cause, by);
-        self.force(link, by, out);
+        self.force(link, by, now, out);
         if self.children.get(link).is_some_and(Child::is_gone) {
             self.child_gone(link, now, out);
         }
     }
 
     /// Kills a child that ends, unless that has been done.
-    fn force(&mut self, link: LinkId, by: Instant, out: &mut Vec<Effect>) {
+    fn force(&mut self, link: LinkId, by: Instant, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(link) else { return };
         if child.force() {
             child.close();
@@ -104,7 +104,7 @@ impl Node {
             } else if child.exit().is_none() {
                 out.push(Effect::Kill(link));
             }
-            self.cut(link, out);
+            self.cut(link, now, out);
             if !has_process {
                 return self.children.set_deadline(link, Instant::ZERO);
             }
@@ -130,7 +130,7 @@ impl Node {
                     self.cut_without_exit(link, now, out);
                 }
                 ChildState::Ending { forced: false, .. } => {
-                    self.force(link, now + self.options.rules.kill_grace, out);
+                    self.force(link, now + self.options.rules.kill_grace, now, out);
                 }
                 ChildState::Starting if child.is_awaited() && self.starts.waits(child.start()) => {
                     self.force_end(link, Cause::NotScheduled, now, out);
@@ -184,7 +184,7 @@ impl Node {
     /// No more evidence of a child's end will arrive: reports it, and handles the hosts that
     /// depended on it.
     pub(super) fn child_gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        self.cut(link, out);
+        self.cut(link, now, out);
         self.staged.forget(link);
         let Some(mut child) = self.children.remove(link) else { return };
         self.moves.child_gone(link);
@@ -203,6 +203,7 @@ impl Node {
             out.push(Effect::Close(link));
         }
         let below = self.relay_gone(link, start, out);
+        let is_alone = self.orphans.is_alone(link);
         let was_up = child.phase() >= Phase::Joining;
         if was_up {
             self.routes.remove_link(link);
@@ -242,6 +243,10 @@ impl Node {
             Some(launch) if child.is_moved_here() && !was_up => {
                 let (launcher, terms, reports) = self.launcher(now);
                 launcher.adopted_failed(launch, failure, &terms, reports);
+            }
+            Some(launch) if is_alone => {
+                let (launcher, _, reports) = self.launcher(now);
+                launcher.lost_alone(launch, failure, reports);
             }
             Some(launch) => {
                 self.leader_failed(launch, was_up, with_others, failure, now);

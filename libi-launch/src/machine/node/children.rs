@@ -46,7 +46,7 @@ impl Node {
                     let is_running = child.is_running();
                     if let Err(cause) = self.on_child_frame(link, header, &payload, now, out) {
                         return match is_running {
-                            true => self.ignore_link(link, out),
+                            true => self.ignore_link(link, now, out),
                             false => self.force_end(link, cause, now, out),
                         };
                     }
@@ -74,7 +74,7 @@ impl Node {
         child.on_heard(now);
         let is_up = child.is_up();
         if child.is_running() {
-            return self.ignore_link(link, out);
+            return self.ignore_link(link, now, out);
         }
         match error {
             ReadError::Version(mismatch) => {
@@ -331,6 +331,7 @@ impl Node {
             }
             (ChildMessage::Failed(host, ..), Some(own)) => {
                 let host = *host;
+                self.orphans.forget(host);
                 let (launcher, terms, _) = self.launcher(now);
                 launcher.given_up_below(own, host, &terms);
             }

@@ -1,6 +1,7 @@
 //! Commands in a session that is up: the front end sends them down the tree, agents start their
 //! processes. The head of `commands.rs` tells how.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 
 use libi_core::ids::{HostIndex, Rank};
@@ -34,6 +35,10 @@ pub(super) struct Commands {
     processes: CommandProcesses,
     /// At the front end.
     table: CommandTable,
+    /// Commands that have passed here lately, which a child that is adopted may have missed; and, at an
+    /// agent, those that it knows.
+    recent: VecDeque<(Instant, CommandSpec)>,
+    known: BTreeSet<u32>,
 }
 
 impl Commands {
@@ -54,6 +59,13 @@ impl Commands {
     }
 }
 
+impl Commands {
+    /// A branch is new.
+    pub(super) fn add_branch(&mut self, link: LinkId, ranks: Ranks) {
+        self.below.push((link, ranks));
+    }
+}
+
 /// The front end.
 impl Node {
     /// The user of the front end runs a command.
@@ -71,6 +83,7 @@ impl Node {
                 let hosts = self.commands.table.open_hosts(request.command).unwrap_or_default().1;
                 let (per_host, program) = (request.per_host.get(), request.program);
                 let spec = CommandSpec { first, per_host, ranks: self.ranks_of(&hosts), program };
+                self.keep_command(&spec, now);
                 if !self.pass_command_on(&spec, out) {
                     self.commands.table.not_sent(first, "it takes too long to describe", &mut notices);
                 }
@@ -202,14 +215,44 @@ impl Node {
         all_fit
     }
 
+    /// Children that are adopted may have missed a command for as long as a loss takes to be noticed.
+    fn keep_command(&mut self, spec: &CommandSpec, now: Instant) {
+        if self.reconnects {
+            let kept = self.options.rules.peer_timeout * 3;
+            self.commands.recent.retain(|(at, _)| now < *at + kept);
+            self.commands.recent.push_back((now, spec.clone()));
+        }
+    }
+
+    /// A child that was adopted, with these ranks, gets the commands that it may have missed.
+    pub(super) fn repeat_commands(&self, link: LinkId, ranks: &Ranks, out: &mut Vec<Effect>) {
+        for (_, spec) in &self.commands.recent {
+            let there = common(&spec.ranks, ranks);
+            if !there.is_empty() {
+                let spec = CommandSpec { ranks: there, ..spec.clone() };
+                Self::send(link, Kind::Control, &ParentMessage::Run(Box::new(spec)), out);
+            }
+        }
+    }
+
+    /// Whether this is a process of a command.
+    pub(super) fn is_of_command(&self, link: LinkId) -> bool {
+        self.commands.processes.contains(link)
+    }
+
     /// A command from the parent.
-    pub(super) fn run_command(&mut self, spec: CommandSpec, out: &mut Vec<Effect>) {
+    pub(super) fn run_command(&mut self, spec: CommandSpec, now: Instant, out: &mut Vec<Effect>) {
         if !self.stage.is_up() {
             return; // the front end gives up what has not ended when the session is over
         }
         // The ranks below a child are some of those that fitted into the message from the parent.
+        self.keep_command(&spec, now);
         self.pass_command_on(&spec, out);
         let Some((host, _)) = self.host().filter(|_| self.is_chosen(&spec.ranks)) else { return };
+        // Another parent sends what an earlier one may not have passed on.
+        if self.reconnects && !self.commands.known.insert(spec.first) {
+            return;
+        }
         let CommandSpec { first, per_host, program, .. } = spec;
         let Some(count) = NonZeroU16::new(per_host) else { return };
         for index in 0..u32::from(per_host) {

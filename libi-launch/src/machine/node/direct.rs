@@ -98,6 +98,9 @@ impl Node {
     /// The result of connecting to the parent; `false` also if the connection ends before the link
     /// has moved.
     pub(super) fn direct_connected(&mut self, reached: bool, now: Instant, out: &mut Vec<Effect>) {
+        if self.ancestor_connected(reached, now, out) {
+            return;
+        }
         if !(reached && self.new_parent_reached(now, out)) && self.direct.connected(reached) {
             self.reports.push(ChildMessage::NotDirect);
             self.forget_move();

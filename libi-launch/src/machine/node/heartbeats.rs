@@ -41,6 +41,7 @@ impl Node {
         self.send_file_heartbeats(now, out);
         if let Role::Member(parent) = &self.role
             && !self.stage.has_begun_to_end()
+            && (!self.orphans.is_orphan() || self.orphans.has_claimed())
         {
             if parent.silent_for(now) > self.options.rules.peer_timeout {
                 if parent.is_configured() {

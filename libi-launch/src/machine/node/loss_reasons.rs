@@ -29,13 +29,13 @@ impl Node {
         if begins && self.children.get(link).is_some_and(Child::awaits_exit_in_tree) {
             self.children.set_deadline(link, now + EXIT_AWAITED);
         } else {
-            self.cut(link, out);
+            self.cut(link, now, out);
         }
     }
 
     /// The exit of a child that ends is not known in time for the communication half.
     pub(super) fn cut_without_exit(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        self.cut(link, out);
+        self.cut(link, now, out);
         self.children.set_deadline(link, now + self.options.rules.kill_grace);
     }
 

@@ -10,6 +10,7 @@ use libi_core::wire::{Kind, encode_bytes};
 
 use super::{Effect, Identity, LinkId, Node, Notice};
 use crate::failure::Cause;
+use crate::machine::child::Child;
 use crate::machine::message::{ChildMessage, ParentMessage};
 use crate::machine::output_piece::{OutputPiece, Stream};
 use crate::machine::output_relay::WINDOW;
@@ -94,9 +95,16 @@ impl Node {
         &mut self,
         link: LinkId,
         is_credited: bool,
-        piece: OutputPiece,
+        mut piece: OutputPiece,
         now: Instant,
     ) {
+        let is_local = |child: &Child| !child.is_leader();
+        let is_own = link == LinkId::PARENT
+            || self.is_of_command(link)
+            || self.children.get(link).is_some_and(is_local);
+        if self.reconnects && !is_credited && !self.is_front() && is_own {
+            self.output_order.place(&mut piece);
+        }
         if !is_credited && self.attachment.is_detached() && !self.relay.has_capacity() {
             return;
         }
@@ -113,11 +121,21 @@ impl Node {
         // would cost a session of many children more than everything else.
         let mut sources = BTreeMap::new();
         let is_last = self.children.is_empty();
-        while let Some(piece) = self.relay.pop(is_last, now, &mut sources) {
+        while let Some(mut piece) = self.relay.pop(is_last, now, &mut sources) {
             if self.relay.is_discarding() {
                 continue;
             }
+            if self.reconnects && self.is_front() {
+                let twice = self.output_order.drop_known(&mut piece);
+                self.relay.grant(twice as u32); // a piece is short
+                if twice > 0 && piece.text.is_empty() {
+                    continue;
+                }
+            }
             if !self.is_front() {
+                if self.hosts_reconnect() {
+                    self.output_order.keep(&piece);
+                }
                 Self::send_output(&piece, out);
             } else if !self.notify_command_output(&piece, out) {
                 // The user acknowledges bytes of text.
@@ -137,7 +155,7 @@ impl Node {
     }
 
     fn notice_of(&self, piece: OutputPiece) -> Notice {
-        let OutputPiece { ranks, stream, text } = piece;
+        let OutputPiece { ranks, stream, text, .. } = piece;
         match (&self.options.output, ranks.lowest()) {
             (Output::Folded { .. }, _) | (_, None) => Notice::Folded(ranks, stream, text),
             (_, Some(rank)) => Notice::Output(rank, stream, text),

@@ -120,10 +120,15 @@ impl Node {
             (ParentMessage::Source(host, attempt, addresses), _) => {
                 self.source_given(host, attempt, addresses, out);
             }
-            (ParentMessage::Run(spec), _) => self.run_command(*spec, out),
+            (ParentMessage::Run(spec), _) => self.run_command(*spec, now, out),
             (ParentMessage::SignalCommand(signal), _) => self.on_command_signal(&signal, out),
             (ParentMessage::Signal(signal), _) => self.signal(signal, out),
             (ParentMessage::End(ending), _) => self.end(ending, now, out),
+            (ParentMessage::Ancestors(ancestors), _) => {
+                self.orphans.set_ancestors(ancestors);
+                self.tell_ancestors(out);
+            }
+            (ParentMessage::Adopts(ancestors), _) => self.adopted_by(ancestors, now, out)?,
             (ParentMessage::Connect, _) => self.may_connect(out)?,
             (ParentMessage::Credit(bytes), _) => self.relay.grant(bytes),
         }
@@ -143,6 +148,8 @@ impl Node {
         (self.options, self.size, self.programs) = (config.options, config.size, config.programs);
         self.launcher.set_parent_takes_back(config.takes_back);
         self.direct.set_secret(config.secret);
+        self.direct.set_orphans_secret(config.orphans_secret);
+        self.reconnects = config.reconnects;
         self.fold_output();
         self.set_input(config.input, programs, out);
         self.next_heartbeat = now + self.heartbeat_interval();

@@ -167,11 +167,11 @@ impl Node {
 
     /// What arrives from a program is not the protocol: a program that does not link libi may do
     /// with its descriptors what it likes.
-    pub(super) fn ignore_link(&mut self, link: LinkId, out: &mut Vec<Effect>) {
+    pub(super) fn ignore_link(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         if let Some(child) = self.children.get_mut(link) {
             child.close();
             out.push(Effect::Close(link));
-            self.cut(link, out);
+            self.cut(link, now, out);
         }
     }
 

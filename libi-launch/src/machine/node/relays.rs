@@ -289,11 +289,12 @@ impl Node {
 /// At a relay.
 impl Node {
     /// This node accepts connections at these addresses.
-    pub(super) fn listening(&mut self, addresses: Vec<SocketAddr>) {
+    pub(super) fn listening(&mut self, addresses: Vec<SocketAddr>, out: &mut Vec<Effect>) {
         if self.relays.is_relay() {
             self.reports.push(ChildMessage::Listening(addresses.clone()));
         }
         self.direct.set_addresses(addresses);
+        self.tell_ancestors(out);
         self.ask_for_source();
     }
 

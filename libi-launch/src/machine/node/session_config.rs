@@ -36,6 +36,8 @@ impl Node {
             options,
             secret: self.direct.secret().filter(|_| links != LinkPolicy::Channel).cloned(),
             files_secret: None,
+            orphans_secret: self.direct.orphans_secret().filter(|_| is_leader).cloned(),
+            reconnects: self.reconnects,
             dial: Vec::new(),
             parent: None,
             takes_back: is_leader
@@ -58,17 +60,17 @@ impl Node {
         message: impl Fn(Box<SessionConfig>) -> ParentMessage,
         out: &mut Vec<Effect>,
     ) -> bool {
-        let (secret, files_secret) = (config.secret.take(), config.files_secret.take());
+        let secrets = (config.secret.take(), config.files_secret.take(), config.orphans_secret.take());
         let mut measured = Vec::new();
         let mut config = Box::new(config);
-        if secret.is_some() || files_secret.is_some() {
+        if secrets.0.is_some() || secrets.1.is_some() || secrets.2.is_some() {
             Self::send(link, Kind::Control, &message(config.clone()), &mut measured);
         }
         let length = match &measured[..] {
-            [Effect::Send(_, bytes)] => bytes.len() + 4 * Secret::LEN,
+            [Effect::Send(_, bytes)] => bytes.len() + 5 * Secret::LEN,
             _ => 0,
         };
-        (config.secret, config.files_secret) = (secret, files_secret);
+        (config.secret, config.files_secret, config.orphans_secret) = secrets;
         Self::send_of(length, link, Kind::Control, &message(config), out)
     }
 }

@@ -79,9 +79,12 @@ impl Node {
     /// The parent is lost: this node, and everything it has started, ends. A parent that only seems to
     /// be lost hears nothing of that: for it, this node is lost with everything below it.
     pub(super) fn parent_lost(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        if self.becomes_orphan(now, out) {
+            return;
+        }
         let Role::Member(parent) = &mut self.role else { return };
         parent.lose();
-        self.cut(LinkId::PARENT, out);
+        self.cut(LinkId::PARENT, now, out);
         if self.stage.is_over() {
             return;
         }
@@ -113,7 +116,7 @@ impl Node {
             child.end(Cause::Closed);
             child.forgo_exit();
         }
-        self.cut(link, out);
+        self.cut(link, now, out);
         self.ends(link, Cause::Closed, now, out);
     }
 
@@ -174,7 +177,8 @@ impl Node {
     /// It may end.
     #[must_use]
     pub fn is_left_by_all(&self) -> bool {
-        self.is_agent() && self.stage.is_up() && self.children.is_empty() && self.starts.is_empty()
+        let is_empty = self.children.is_empty() && self.starts.is_empty() && !self.orphans.awaits();
+        self.is_agent() && self.stage.is_up() && is_empty
     }
 
     /// Reports to the parent, once, that no process depends on this node.

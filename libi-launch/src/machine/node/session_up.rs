@@ -38,9 +38,19 @@ impl Node {
                 .open(own.into_iter().chain(branches.iter().map(|branch| (branch.link, branch.ranks.len()))));
         }
         self.commands.set_branches(&branches);
+        let is_top = top.unwrap_or(branches.len() != 1);
+        self.orphans.set_top(is_top);
+        self.await_orphans(out);
+        let ancestors = self.ancestors_of_children();
+        for branch in branches.iter().filter(|branch| !branch.local) {
+            self.orphans.set_behind(branch.link, branch.ranks.clone());
+        }
         for branch in &branches {
             below.remove_all(&branch.ranks);
             let its_top = top.is_none() && branches.len() == 1;
+            if !branch.local && !ancestors.is_empty() {
+                Self::send(branch.link, Kind::Control, &ParentMessage::Ancestors(ancestors.clone()), out);
+            }
             let Some(child) = self.children.get_mut(branch.link) else { continue };
             child.enter_tree();
             if !child.is_running() {
@@ -55,7 +65,7 @@ impl Node {
             size: self.size,
             absent,
             has_parent: !self.is_front(),
-            top: top.unwrap_or(branches.len() != 1),
+            top: is_top,
             local: !self.is_front() && self.leads().is_none(),
             branches,
             lost: below,
@@ -101,13 +111,18 @@ impl Node {
     }
 
     /// Closes a link of the tree for the communication half.
-    pub(super) fn cut(&mut self, link: LinkId, out: &mut Vec<Effect>) {
+    pub(super) fn cut(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         let talks = match (&mut self.role, link) {
             (Role::Member(parent), LinkId::PARENT) => parent.leave_tree(),
             _ => self.children.get_mut(link).is_some_and(Child::leave_tree),
         };
         if talks {
-            out.push(Effect::Cut(link, self.loss_reason(link)));
+            let reason = self.loss_reason(link);
+            out.push(match self.severs(link, now) {
+                Some(own) => Effect::Severed(link, own, reason),
+                None => Effect::Cut(link, reason),
+            });
+            self.adopt_orphans(now, out);
         }
     }
 

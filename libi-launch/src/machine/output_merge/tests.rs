@@ -20,7 +20,7 @@ fn at(millis: u64) -> Instant {
 
 fn piece(ranks: &[u32], text: &str) -> OutputPiece {
     let ranks = ranks.iter().copied().map(Rank).collect();
-    OutputPiece { ranks, stream: Stream::Out, text: text.as_bytes().to_vec() }
+    OutputPiece { ranks, stream: Stream::Out, text: text.as_bytes().to_vec(), at: None }
 }
 
 fn push(merge: &mut OutputMerge, link: u32, ranks: &[u32], text: &str, millis: u64) {

@@ -12,7 +12,7 @@ use libi_core::plan::{Shape, Strategy, Tree};
 use libi_core::secure::{Entropy, Secret};
 use libi_launch::backend::Starter;
 use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Program};
-use libi_launch::options::LaunchOptions;
+use libi_launch::options::{LaunchOptions, OnLoss};
 
 use super::Scenario;
 
@@ -53,6 +53,7 @@ impl Scenario {
             .cost(self.cost())
             .strategy(self.relays.map_or(self.strategy, |relays| Strategy::Static(Shape::Kary(relays))))
             .front_end_launches(self.limit);
+        let options = if self.reconnects { options.on_loss(OnLoss::Continue) } else { options };
         let starter = Starter::new(OsBytes::try_from("starter").unwrap());
         let starter = Starter { hosts_per_start: self.hosts_per_start, ..starter };
         let options = match self.srun() {

@@ -22,13 +22,17 @@ impl World for Cluster {
             Effect::Start(start, request) => self.start(from, start, request, agenda),
             Effect::EndStarter(start, signal) => self.end_starter(start, signal, agenda),
             Effect::Admit(arrival, link) => {
-                if !self.answer_file_link(from, arrival, Some(link), agenda) {
+                if !self.answer_file_link(from, arrival, Some(link), agenda)
+                    && !self.answer_orphan(from, arrival, Some(link), agenda)
+                {
                     self.admit(from, arrival, link, agenda);
                 }
             }
             Effect::Redirect(arrival, addresses) => self.redirect(arrival, &addresses, agenda),
             Effect::Refuse(arrival) => {
-                if !self.answer_file_link(from, arrival, None, agenda) {
+                if !self.answer_file_link(from, arrival, None, agenda)
+                    && !self.answer_orphan(from, arrival, None, agenda)
+                {
                     self.refuse(arrival);
                 }
             }
@@ -78,10 +82,13 @@ impl World for Cluster {
             | Effect::RejectDirect(_)
             | Effect::ConnectDirect(..)
             | Effect::Watch(_)
+            | Effect::AcceptOrphans(_)
+            | Effect::Reopen(_)
             | Effect::SendDirect(_)
             | Effect::ReceiveDirect(_) => self.connect(from, effect, agenda),
             Effect::SessionUp(tree) => self.on_session_up(from, tree, agenda),
-            Effect::Cut(link, _) => self.on_link_cut(from, link),
+            Effect::Cut(link, _) | Effect::Severed(link, ..) => self.on_link_cut(from, link),
+            Effect::Adopted { .. } | Effect::Reattached | Effect::Forsaken(..) => {}
             Effect::Notify(notice) => {
                 self.on_notice(from, &notice, agenda);
                 match notice {

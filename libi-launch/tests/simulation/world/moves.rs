@@ -20,6 +20,20 @@ impl Cluster {
         is_by_front && self.processes[id.0 as usize].origin.is_some_and(|(parent, _)| parent != FRONT)
     }
 
+    /// An orphan is the child of another node from now on.
+    pub(crate) fn is_adopted(&mut self, parent: (Id, LinkId), child: Id) {
+        let (at, link) = parent;
+        self.process(at).children.insert(link, Some(child));
+        self.process(at).started.insert(link, child);
+        let process = self.process(child);
+        (process.parent, process.origin) = (Some(parent), Some(parent));
+    }
+
+    /// A process has no parent.
+    pub(crate) fn has_no_parent(&mut self, id: Id) {
+        self.process(id).parent = None;
+    }
+
     /// A process that the front end has started has connected to another node, which is its parent from
     /// now on, if that awaits it.
     pub(crate) fn moves_to(&mut self, parent: (Id, LinkId), child: Id) -> bool {

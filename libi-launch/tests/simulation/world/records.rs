@@ -82,4 +82,6 @@ pub(crate) enum Pick {
     Front,
     /// One of the live processes, by number.
     Any(u64),
+    /// This one.
+    This(Id),
 }

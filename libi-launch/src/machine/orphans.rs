@@ -1,0 +1,427 @@
+//! Hosts that lose their parent while the session is up, and find another one.
+//!
+//! Only where calls [go on](crate::options::OnLoss::Continue), and hosts connect directly. A host has a list of
+//! the nodes above it, its parent first, and where each listens. The node above a lost one that still
+//! lives adopts the hosts below it:
+//!
+//! ```text
+//!   orphan                                     the nearest node above that listens
+//!     | (its parent is lost)                       | (a child is lost that had hosts below it)
+//!     | == connects, proves the orphans' secret =====> |
+//!     | Orphan: who it is, and what is below it -----> | awaits it, or will when it hears of the loss
+//!     | <------------------ Adopts: the nodes above it | a child like any other
+//! ```
+//!
+//! | state of a host | event | next state |
+//! |---|---|---|
+//! | `Attached` | the parent is lost, and there are others above it | `Seeks` the first of these |
+//! | `Attached` | the parent is lost, and there are none | it ends, with everything below it |
+//! | `Seeks` | connected | `Claims`; sends `Orphan` |
+//! | `Seeks` | cannot connect | `Seeks` the next one; after the last, all again a little later |
+//! | `Claims` | `Adopts` | `Attached`; sends again what may be lost of its reports |
+//! | `Claims` | the connection is closed | `Seeks` the next one |
+//! | `Seeks`, `Claims` | all were tried [`ROUNDS`] times, or it takes too long | it ends, and tells those below that they have no other parent either |
+//!
+//! | above: a child that is lost | event | next |
+//! |---|---|---|
+//! | had no hosts below it | | lost, as without all this |
+//! | had hosts below it | | `Severed`: reported alone; the hosts below it are awaited |
+//! | severed | `Orphan` of one of these | adopted, with those of them that are below it |
+//! | severed | it takes too long | the hosts that are not back are lost with their launcher |
+//!
+//! What an orphan has to report waits, and so does output. Reports that may be lost on their way are those
+//! of ends: a host repeats all that it has passed on, and the front end knows each end once. Output that may
+//! be lost is sent again, see `output_order.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use libi_core::ids::{HostIndex, LinkId};
+use libi_core::ranks::Ranks;
+use libi_core::time::Instant;
+
+use super::message::{Ancestor, ChildMessage, OrphanClaim};
+
+/// How often an orphan tries all nodes above.
+const ROUNDS: u32 = 4;
+/// How long it waits before it tries all again.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    /// The nodes above, the parent first.
+    ancestors: Vec<Ancestor>,
+    /// Whether this node is the top of the members' tree.
+    is_top: bool,
+    state: OwnState,
+    /// At a host: the ends that were reported, here and below.
+    told: Vec<ChildMessage>,
+    /// The ranks at and below each child that leads a host.
+    behind: BTreeMap<LinkId, Ranks>,
+    /// The hosts below each child that was adopted.
+    below: BTreeMap<LinkId, BTreeSet<HostIndex>>,
+    severed: BTreeMap<LinkId, Severed>,
+    /// Children that are reported alone when they are gone: severed ones, and those that were adopted.
+    alone: BTreeSet<LinkId>,
+    /// Connections of orphans, until when they are kept, and what they have said.
+    arriving: BTreeMap<LinkId, (Instant, Option<OrphanClaim>)>,
+}
+
+/// How a host is connected.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum OwnState {
+    #[default]
+    Attached,
+    /// It tries this one of the nodes above, or will at this time.
+    Seeks { nth: usize, round: u32, at: Option<Instant>, until: Instant },
+    /// It is connected to this one of them, which has not answered.
+    Claims { nth: usize, round: u32, until: Instant },
+}
+
+/// A child that is lost, and had hosts below it.
+#[derive(Debug)]
+pub(super) struct Severed {
+    pub(super) lost: HostIndex,
+    /// The hosts that are not back.
+    pub(super) hosts: BTreeSet<HostIndex>,
+    pub(super) until: Instant,
+}
+
+/// What a host that has lost its parent does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Search {
+    /// It connects to this node.
+    Try(Ancestor),
+    /// It waits until some time.
+    Waits,
+    /// It has no other parent.
+    Ends,
+}
+
+/// At a host.
+impl Orphans {
+    pub(super) fn set_ancestors(&mut self, ancestors: Vec<Ancestor>) {
+        self.ancestors = ancestors;
+    }
+
+    pub(super) fn ancestors(&self) -> &[Ancestor] {
+        &self.ancestors
+    }
+
+    /// Whether it has lost its parent, and may find another one.
+    pub(super) fn is_orphan(&self) -> bool {
+        self.state != OwnState::Attached
+    }
+
+    /// Whether it is connected to a node that may become its parent.
+    pub(super) fn has_claimed(&self) -> bool {
+        matches!(self.state, OwnState::Claims { .. })
+    }
+
+    /// The parent is lost. False if there is no other.
+    pub(super) fn begin(&mut self, now: Instant, patience: Duration) -> bool {
+        let has_others = self.ancestors.len() > 1;
+        if has_others {
+            self.state = OwnState::Seeks { nth: 0, round: 0, at: None, until: now + patience };
+        }
+        has_others
+    }
+
+    /// The last one that was tried cannot be reached, or does not become the parent.
+    pub(super) fn next(&mut self, now: Instant) -> Search {
+        let (nth, round, until) = match self.state {
+            OwnState::Seeks { nth, round, until, .. } | OwnState::Claims { nth, round, until } => {
+                (nth + 1, round, until)
+            }
+            OwnState::Attached => return Search::Ends,
+        };
+        if now >= until {
+            return self.give_up();
+        }
+        if let Some(ancestor) = self.ancestors.get(nth) {
+            self.state = OwnState::Seeks { nth, round, at: None, until };
+            return Search::Try(ancestor.clone());
+        }
+        if round + 1 == ROUNDS {
+            return self.give_up();
+        }
+        self.state = OwnState::Seeks { nth: 0, round: round + 1, at: Some(now + PAUSE), until };
+        Search::Waits
+    }
+
+    fn give_up(&mut self) -> Search {
+        self.state = OwnState::Attached;
+        self.ancestors.clear();
+        Search::Ends
+    }
+
+    /// What is due by now, if something is.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Search> {
+        let is_due = match self.state {
+            OwnState::Seeks { at: Some(at), .. } => at <= now,
+            OwnState::Claims { until, .. } => until <= now,
+            OwnState::Seeks { .. } | OwnState::Attached => false,
+        };
+        is_due.then(|| self.next(now))
+    }
+
+    /// It is connected. False if that was not awaited.
+    pub(super) fn connected(&mut self) -> bool {
+        let OwnState::Seeks { nth, round, at: None, until } = self.state else { return false };
+        self.state = OwnState::Claims { nth, round, until };
+        true
+    }
+
+    /// Another node is its parent. Returns the reports that may be lost; `None` if that was not awaited.
+    pub(super) fn adopted(&mut self, ancestors: Vec<Ancestor>) -> Option<Vec<ChildMessage>> {
+        if !self.has_claimed() {
+            return None;
+        }
+        self.state = OwnState::Attached;
+        self.ancestors = ancestors;
+        Some(std::mem::take(&mut self.told)) // they are told again
+    }
+
+    /// These reports go to the parent.
+    pub(super) fn tell(&mut self, reports: &[ChildMessage]) {
+        let is_kept = |report: &&ChildMessage| {
+            matches!(
+                report,
+                ChildMessage::Exited(..)
+                    | ChildMessage::Detached(_)
+                    | ChildMessage::Failed(..)
+                    | ChildMessage::CommandEnded(..)
+            )
+        };
+        self.told.extend(reports.iter().filter(is_kept).cloned());
+    }
+}
+
+/// At a node above.
+impl Orphans {
+    pub(super) fn set_top(&mut self, is_top: bool) {
+        self.is_top = is_top;
+    }
+
+    pub(super) fn is_top(&self) -> bool {
+        self.is_top
+    }
+
+    /// The ranks at and below a child.
+    pub(super) fn set_behind(&mut self, link: LinkId, ranks: Ranks) {
+        self.behind.insert(link, ranks);
+    }
+
+    pub(super) fn behind(&self, link: LinkId) -> Option<&Ranks> {
+        self.behind.get(&link)
+    }
+
+    /// The hosts below a child that was adopted.
+    pub(super) fn below(&self, link: LinkId) -> Option<&BTreeSet<HostIndex>> {
+        self.below.get(&link)
+    }
+
+    /// A child is lost that had these hosts below it.
+    pub(super) fn sever(&mut self, link: LinkId, severed: Severed) {
+        self.behind.remove(&link);
+        self.below.remove(&link);
+        self.alone.insert(link);
+        self.severed.insert(link, severed);
+    }
+
+    /// A child is gone. Whether it is reported alone: what is said of the hosts below it does not follow from
+    /// that, or this node has not launched it.
+    pub(super) fn is_alone(&mut self, link: LinkId) -> bool {
+        self.below.remove(&link);
+        self.behind.remove(&link);
+        self.alone.remove(&link)
+    }
+
+    /// Whether hosts may still come back.
+    pub(super) fn awaits(&self) -> bool {
+        !self.severed.is_empty()
+    }
+
+    /// A host was given up, or has failed.
+    pub(super) fn forget(&mut self, host: HostIndex) {
+        for hosts in self.below.values_mut() {
+            hosts.remove(&host);
+        }
+    }
+
+    /// An orphan has connected.
+    pub(super) fn arrives(&mut self, link: LinkId, until: Instant) {
+        self.arriving.insert(link, (until, None));
+    }
+
+    pub(super) fn is_arriving(&self, link: LinkId) -> bool {
+        self.arriving.contains_key(&link)
+    }
+
+    /// An orphan has said who it is. False if it has said so before.
+    pub(super) fn claims(&mut self, link: LinkId, claim: OrphanClaim) -> bool {
+        match self.arriving.get_mut(&link) {
+            Some((_, said)) if said.is_none() => {
+                *said = Some(claim);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn leaves(&mut self, link: LinkId) {
+        self.arriving.remove(&link);
+    }
+
+    /// An orphan that is awaited: its link, the severed one, what it has said, and the hosts that are
+    /// back with it.
+    pub(super) fn next_awaited(&mut self) -> Option<(LinkId, LinkId, OrphanClaim, BTreeSet<HostIndex>)> {
+        let awaited = |claim: &OrphanClaim| {
+            let mut severed = self.severed.iter();
+            severed.find(|(_, severed)| severed.hosts.contains(&claim.host)).map(|(link, _)| *link)
+        };
+        let mut arriving = self.arriving.iter();
+        let found = arriving.find_map(|(link, (_, claim))| Some((*link, awaited(claim.as_ref()?)?)));
+        let (link, old) = found?;
+        let claim = self.arriving.remove(&link)?.1?;
+        let hosts = &mut self.severed.get_mut(&old)?.hosts;
+        let mut back: BTreeSet<HostIndex> = claim.below.iter().copied().collect();
+        back.insert(claim.host);
+        back.retain(|host| hosts.remove(host));
+        let mut below = back.clone();
+        below.remove(&claim.host);
+        self.below.insert(link, below);
+        self.alone.insert(link);
+        Some((link, old, claim, back))
+    }
+
+    /// A severed child whose orphans have had their time, or are all back.
+    pub(super) fn next_over(&mut self, now: Instant) -> Option<(LinkId, Severed)> {
+        let mut severed = self.severed.iter();
+        let link = *severed.find(|(_, severed)| severed.until <= now || severed.hosts.is_empty())?.0;
+        Some((link, self.severed.remove(&link)?))
+    }
+
+    /// Connections of orphans that have had their time.
+    pub(super) fn late(&mut self, now: Instant) -> Vec<LinkId> {
+        let late = self.arriving.iter().filter(|(_, (until, _))| *until <= now).map(|(link, _)| *link);
+        let late: Vec<LinkId> = late.collect();
+        late.iter().for_each(|link| drop(self.arriving.remove(link)));
+        late
+    }
+
+    /// This node ends: returns the connections of orphans.
+    pub(super) fn end(&mut self) -> Vec<LinkId> {
+        self.severed.clear();
+        std::mem::take(&mut self.arriving).into_keys().collect()
+    }
+
+    /// When something is due.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let own = match self.state {
+            OwnState::Seeks { at, .. } => at,
+            OwnState::Claims { until, .. } => Some(until),
+            OwnState::Attached => None,
+        };
+        let severed = self.severed.values().map(|severed| severed.until);
+        let arriving = self.arriving.values().map(|(until, _)| *until);
+        own.into_iter().chain(severed).chain(arriving).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use libi_core::ids::Rank;
+
+    use super::*;
+    use crate::failure::Exit;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn ancestor(host: u32) -> Ancestor {
+        Ancestor { host: HostIndex(host), addresses: vec![([127, 0, 0, 1], 1).into()] }
+    }
+
+    fn below(count: u32) -> Orphans {
+        let mut orphans = Orphans::default();
+        orphans.set_ancestors((0..count).map(ancestor).collect());
+        orphans
+    }
+
+    #[test]
+    fn a_host_without_another_node_above_is_no_orphan() {
+        for count in [0, 1] {
+            let mut orphans = below(count);
+            assert!(!orphans.begin(at(0), Duration::from_secs(9)) && !orphans.is_orphan());
+        }
+    }
+
+    #[test]
+    fn all_nodes_above_are_tried_but_the_lost_one_at_first_and_then_all_again() {
+        let mut orphans = below(3);
+        assert!(orphans.begin(at(0), Duration::from_secs(9)));
+        let mut tried = Vec::new();
+        let mut now = at(0);
+        loop {
+            match orphans.due(now).unwrap_or_else(|| orphans.next(now)) {
+                Search::Try(ancestor) => tried.push(ancestor.host.0),
+                Search::Waits => now = orphans.next_deadline().unwrap(),
+                Search::Ends => break,
+            }
+        }
+        assert_eq!(tried, [1, 2].repeat(ROUNDS as usize));
+        assert_eq!((now, orphans.is_orphan()), (at(0) + PAUSE * (ROUNDS - 1), false));
+    }
+
+    #[test]
+    fn what_an_orphan_has_told_is_told_again_to_its_new_parent_and_kept_for_the_next() {
+        let mut orphans = below(2);
+        let end = ChildMessage::Exited(Rank(3), Exit::Code(0), None);
+        orphans.tell(&[end.clone(), ChildMessage::HoldsOutput(true)]);
+        assert_eq!(orphans.adopted(Vec::new()), None, "it has lost no parent");
+        assert!(orphans.begin(at(0), Duration::from_secs(9)));
+        assert_eq!(orphans.next(at(0)), Search::Try(ancestor(1)));
+        assert!(orphans.connected() && !orphans.connected() && orphans.has_claimed());
+        let again = orphans.adopted(vec![ancestor(1), ancestor(0)]).unwrap();
+        assert_eq!((&again[..], orphans.is_orphan()), (&[end][..], false));
+        orphans.tell(&again);
+        assert!(
+            orphans.begin(at(1), Duration::from_secs(9)) && orphans.next(at(1)) == Search::Try(ancestor(0))
+        );
+    }
+
+    #[test]
+    fn a_claim_that_is_not_answered_in_time_ends_the_search() {
+        let mut orphans = below(2);
+        assert!(orphans.begin(at(0), Duration::from_secs(9)));
+        assert!(matches!(orphans.next(at(0)), Search::Try(_)) && orphans.connected());
+        assert_eq!((orphans.due(at(8_999)), orphans.next_deadline()), (None, Some(at(9_000))));
+        assert_eq!(orphans.due(at(9_000)), Some(Search::Ends));
+    }
+
+    #[test]
+    fn an_orphan_is_adopted_once_the_loss_is_known_with_the_hosts_that_are_below_it() {
+        let (mut orphans, old, new) = (Orphans::default(), LinkId(1), LinkId(7));
+        let claim = OrphanClaim {
+            host: HostIndex(4),
+            attempt: libi_core::plan::late::Attempt::default(),
+            is_agent: true,
+            below: [5, 6, 99].map(HostIndex).to_vec(),
+        };
+        orphans.arrives(new, at(5_000));
+        assert!(orphans.claims(new, claim.clone()) && !orphans.claims(new, claim.clone()));
+        assert!(orphans.next_awaited().is_none(), "the loss is not known here yet");
+        let hosts = [4, 5, 6, 8].map(HostIndex).into();
+        orphans.sever(old, Severed { lost: HostIndex(3), hosts, until: at(9_000) });
+        let back = [4, 5, 6].map(HostIndex).into();
+        assert_eq!(orphans.next_awaited(), Some((new, old, claim, back)));
+        assert!(orphans.below(new).is_some_and(|below| below.len() == 2));
+        assert!(orphans.next_awaited().is_none() && orphans.next_over(at(8_999)).is_none());
+        let (link, left) = orphans.next_over(at(9_000)).unwrap();
+        assert_eq!((link, left.hosts), (old, [HostIndex(8)].into()));
+        assert!(orphans.is_alone(old) && orphans.is_alone(new) && !orphans.is_alone(LinkId(2)));
+    }
+}
