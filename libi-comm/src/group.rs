@@ -255,7 +255,7 @@ impl Group {
             Event::Frame(link, frame) => self.on_frame(link, frame, now, out),
             Event::Region(link, bytes) => self.regions.entry(link).or_default().push_back(bytes),
             Event::Cut(link, reason) => self.cut(link, reason, now, out),
-            Event::Severed(link, lost, reason) => self.severed(link, lost, reason, now, out),
+            Event::Severed(link, lost, reason) => self.severed(link, &lost, reason, now, out),
             Event::Adopted(adoption) => self.adopted(adoption, now, out),
             Event::Reattached => self.reattached(out),
             Event::Forsaken(link, reason) => self.forsaken(link, reason, now, out),

@@ -100,6 +100,15 @@ impl Ranks {
         }
     }
 
+    /// The ranks that are in both sets.
+    #[must_use]
+    pub fn intersection(&self, others: &Self) -> Self {
+        let (mut without, mut common) = (self.clone(), self.clone());
+        without.remove_all(others);
+        common.remove_all(&without);
+        common
+    }
+
     /// Removes all ranks of another set.
     pub fn remove_all(&mut self, others: &Self) {
         for &(first, last) in &others.runs {

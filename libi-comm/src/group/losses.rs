@@ -22,7 +22,7 @@ impl Group {
         out: &mut Vec<Effect>,
     ) {
         if !self.view.is_in_tree(link) {
-            return self.severed(link, Ranks::first(u32::MAX), reason, now, out);
+            return self.severed(link, &Ranks::first(u32::MAX), reason, now, out);
         }
         let branch = self.view.topology.branches.iter().find(|branch| branch.link == link);
         let Some(ranks) = branch.map(|branch| branch.ranks.clone()) else { return };

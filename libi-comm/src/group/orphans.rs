@@ -144,7 +144,7 @@ impl Group {
     pub(super) fn severed(
         &mut self,
         link: LinkId,
-        mut lost: Ranks,
+        lost: &Ranks,
         reason: Option<LossReason>,
         now: Instant,
         out: &mut Vec<Effect>,
@@ -159,9 +159,8 @@ impl Group {
             return;
         }
         let mut others = behind.clone();
-        others.remove_all(&lost);
-        lost = behind;
-        lost.remove_all(&others);
+        others.remove_all(lost);
+        let mut lost = behind.intersection(lost);
         lost.remove_all(&self.view.lost);
         others.remove_all(&self.view.lost);
         self.view.severed.insert(link, others);
@@ -178,11 +177,8 @@ impl Group {
     pub(super) fn adopted(&mut self, mut adoption: Adoption, now: Instant, out: &mut Vec<Effect>) {
         let link = adoption.link;
         let Some(awaited) = self.view.severed.get_mut(&adoption.instead_of) else { return };
-        let mut others = awaited.clone();
-        others.remove_all(&adoption.ranks);
-        adoption.ranks = awaited.clone();
-        adoption.ranks.remove_all(&others);
-        *awaited = others;
+        adoption.ranks = awaited.intersection(&adoption.ranks);
+        awaited.remove_all(&adoption.ranks);
         self.view.joining.push(adoption);
         self.tell_missed(link, out);
         let Self { collective, view, kvs, memory, .. } = self;

@@ -177,16 +177,17 @@ impl Secret {
     /// The secret with which hosts of the session that has this secret get files from each other.
     #[must_use]
     pub fn of_files(&self) -> Self {
-        Self::from_ticket(&keyed_hash(self.for_ticket(), &[b"libifile", &[0; Terms::PROLOGUE_LEN]]))
+        self.derived(b"libifile")
     }
-}
 
-impl Secret {
-    /// The secret with which hosts that have lost their parent find another one, in the session that has
-    /// this secret.
+    /// The secret with which hosts of the session that has this secret find another parent.
     #[must_use]
     pub fn of_orphans(&self) -> Self {
-        Self::from_ticket(&keyed_hash(self.for_ticket(), &[b"libiorph", &[0; Terms::PROLOGUE_LEN]]))
+        self.derived(b"libiorph")
+    }
+
+    fn derived(&self, label: &[u8; 8]) -> Self {
+        Self::from_ticket(&keyed_hash(self.for_ticket(), &[label, &[0; Terms::PROLOGUE_LEN]]))
     }
 }
 

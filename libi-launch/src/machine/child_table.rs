@@ -33,8 +33,7 @@ impl ChildTable {
     /// Adds a child; returns its link, which no child has had before.
     pub(super) fn add(&mut self, child: Child, deadline: Instant) -> LinkId {
         let link = self.next_link();
-        self.children.insert(link, Entry { child, deadline });
-        self.deadlines.insert((deadline, link));
+        self.add_at(link, child, deadline);
         link
     }
 

@@ -157,12 +157,3 @@ pub(super) fn process_number(first: u32, per_host: u16, host: HostIndex, index: 
     let before = host.0.checked_mul(u32::from(per_host))?;
     first.checked_add(before)?.checked_add(index).map(Rank)
 }
-
-/// The ranks that are in both sets.
-pub(super) fn common(ranks: &Ranks, others: &Ranks) -> Ranks {
-    let mut without = ranks.clone();
-    without.remove_all(others);
-    let mut common = ranks.clone();
-    common.remove_all(&without);
-    common
-}

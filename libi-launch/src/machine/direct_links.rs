@@ -163,8 +163,7 @@ pub(super) struct DirectLinks {
     secret: Option<CarriedSecret>,
     /// The secret with which hosts get files from each other, while it is needed.
     files_secret: Option<CarriedSecret>,
-    /// The secret with which hosts that have lost their parent find another one, if they do, until the
-    /// session ends.
+    /// The secret with which hosts that have lost their parent find another one, if they do.
     orphans_secret: Option<CarriedSecret>,
     listening: Listening,
     reach: Reach,

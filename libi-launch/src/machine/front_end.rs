@@ -26,12 +26,11 @@ mod spares;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use libi_core::cost::Cost;
-use libi_core::ids::{HostIndex, Rank};
+use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch};
 use libi_core::plan::{Shape, Strategy};
 use libi_core::ranks::Ranks;
@@ -81,9 +80,6 @@ pub(super) struct FrontEndState {
     timings: Vec<LaunchTiming>,
     links: HostLinks,
     members: LiveMembers,
-    /// Members whose end, or whose detachment, is known.
-    ended: BTreeSet<Rank>,
-    detached: BTreeSet<Rank>,
     /// Which hosts are led by their first members.
     engines: HostEngines,
     /// When every host has to have its verdict.
@@ -123,8 +119,6 @@ impl FrontEndState {
             timings: vec![LaunchTiming::default(); plan.hosts.len()],
             links: HostLinks::new(plan.hosts.len()),
             members: LiveMembers::new(plan.size),
-            ended: BTreeSet::new(),
-            detached: BTreeSet::new(),
             engines: HostEngines::new(&plan.options),
             deadline: Instant::FAR_FUTURE,
             queued_since: None,

@@ -16,6 +16,7 @@
 //! |---|---|---|
 //! | `Attached` | the parent is lost, and there are others above it | `Seeks` the first of these |
 //! | `Attached` | the parent is lost, and there are none | it ends, with everything below it |
+//! | `Seeks` | the link to the old parent ends once more, in the other direction | `Seeks` |
 //! | `Seeks` | connected | `Claims`; sends `Orphan` |
 //! | `Seeks` | cannot connect | `Seeks` the next one; after the last, all again a little later |
 //! | `Claims` | `Adopts` | `Attached`; sends again what may be lost of its reports |
@@ -120,10 +121,10 @@ impl Orphans {
     }
 
     /// The parent is lost. False if there is no other.
-    pub(super) fn begin(&mut self, now: Instant, patience: Duration) -> bool {
+    pub(super) fn begin(&mut self, now: Instant, timeout: Duration) -> bool {
         let has_others = self.ancestors.len() > 1;
         if has_others {
-            self.state = OwnState::Seeks { nth: 0, round: 0, at: None, until: now + patience };
+            self.state = OwnState::Seeks { nth: 0, round: 0, at: None, until: now + timeout };
         }
         has_others
     }

@@ -23,9 +23,10 @@ pub enum OnLoss {
     /// A member keeps what it has given to a call until all members have completed the call; it
     /// completes scatters, exchanges, rings and scans only when all members have their data.
     ///
-    /// Hosts that were launched by a lost one find another parent, where they can connect directly: not with
-    /// [`LinkPolicy::Channel`](crate::machine::LinkPolicy::Channel), with merged output, where one
-    /// process has started all of them, and if the first host is lost. Otherwise they are lost with it.
+    /// Hosts that were launched by a lost one find another parent, where they can connect directly. They
+    /// are lost with it if it was the first host, where one process has started all of them, and with
+    /// [`LinkPolicy::Channel`](crate::machine::LinkPolicy::Channel), merged output, or standard input
+    /// for all members.
     Continue,
     /// The session ends, if the member is lost, or has ended otherwise than with exit status 0.
     /// Members receive SIGTERM, and are killed after two seconds.

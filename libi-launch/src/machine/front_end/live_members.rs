@@ -7,22 +7,36 @@ use libi_core::ids::Rank;
 #[derive(Debug)]
 pub(super) struct LiveMembers {
     gone: Vec<bool>,
+    /// Members whose end, or whose detachment, was reported: a host repeats what may be lost.
+    ended: Vec<bool>,
+    detached: Vec<bool>,
     left: u32,
     reported: bool,
 }
 
 impl LiveMembers {
     pub(super) fn new(size: u32) -> Self {
-        Self { gone: vec![false; size as usize], left: size, reported: false }
+        let [gone, ended, detached] = [(); 3].map(|()| vec![false; size as usize]);
+        Self { gone, ended, detached, left: size, reported: false }
     }
 
     /// A member has ended, has detached, or is lost.
     pub(super) fn remove(&mut self, rank: Rank) {
-        if let Some(gone) = self.gone.get_mut(rank.0 as usize)
-            && !std::mem::replace(gone, true)
-        {
+        if (rank.0 as usize) < self.gone.len() && is_first(&mut self.gone, rank) {
             self.left -= 1;
         }
+    }
+
+    /// The end of a member is reported. False if that is known.
+    pub(super) fn ends(&mut self, rank: Rank) -> bool {
+        self.remove(rank);
+        is_first(&mut self.ended, rank)
+    }
+
+    /// The detachment of a member is reported. False if that is known.
+    pub(super) fn detaches(&mut self, rank: Rank) -> bool {
+        self.remove(rank);
+        is_first(&mut self.detached, rank)
     }
 
     /// A host is lost with all its members.
@@ -42,6 +56,11 @@ impl LiveMembers {
     }
 }
 
+/// Marks a member. False if it was marked before.
+fn is_first(marked: &mut [bool], rank: Rank) -> bool {
+    marked.get_mut(rank.0 as usize).is_none_or(|is_marked| !std::mem::replace(is_marked, true))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +78,14 @@ mod tests {
         assert!(!members.is_done());
         members.remove_host(&[block(0, 3)]);
         assert!(members.is_done() && !members.is_done());
+    }
+
+    #[test]
+    fn an_end_and_a_detachment_are_news_once_each() {
+        let mut members = LiveMembers::new(2);
+        assert!(members.detaches(Rank(1)) && members.ends(Rank(1)));
+        assert!(!members.detaches(Rank(1)) && !members.ends(Rank(1)));
+        assert!(members.ends(Rank(0)) && members.is_done());
     }
 
     #[test]

@@ -53,18 +53,16 @@ impl FrontEndState {
         }
         match report {
             ChildMessage::Exited(rank, exit, killed) => {
-                if !self.ended.insert(*rank) {
-                    return notices; // a host repeats what may be lost
+                if !self.members.ends(*rank) {
+                    return notices;
                 }
-                self.members.remove(*rank);
                 notices.push(Notice::Exited(*rank, *exit, killed.as_deref().cloned()));
             }
             ChildMessage::InputTaken(bytes) => notices.push(Notice::InputTaken(*bytes)),
             ChildMessage::Detached(rank) => {
-                if !self.detached.insert(*rank) {
+                if !self.members.detaches(*rank) {
                     return notices;
                 }
-                self.members.remove(*rank);
                 notices.push(Notice::Detached(*rank));
             }
             ChildMessage::Joined(host, _, timing) => {

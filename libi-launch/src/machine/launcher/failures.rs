@@ -232,8 +232,7 @@ impl Launcher {
         failure: Failure,
         reports: &mut Vec<ChildMessage>,
     ) {
-        let attempt = self.specs.get(&host).map_or(Default::default(), |spec| spec.attempt);
-        reports.push(ChildMessage::Failed(host, attempt.after_loss(), failure));
+        reports.push(ChildMessage::Failed(host, self.attempt(host).after_loss(), failure));
     }
 
     /// A host that the front end has launched cannot connect here: it is launched again, which is not its

@@ -84,9 +84,10 @@ impl Node {
         let launches = if self.stage.is_launching() { self.launcher.next_wake() } else { None };
         let output = self.relay.next_wake(now);
         let commands = self.commands.next_deadline().into_iter().chain(self.moved.next_deadline()).min();
-        let files = self.sources.next_deadline().into_iter().chain(self.orphans.next_deadline()).min();
-        let times = [deadlines, starters, commands, files, Some(self.next_heartbeat), launches, own, output];
-        let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
+        let (files, orphans) = (self.sources.next_deadline(), self.orphans.next_deadline());
+        let here = [Some(self.next_heartbeat), launches, own, output];
+        let times = [deadlines, starters, commands, files, orphans].into_iter().chain(here);
+        let Some(next) = times.flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
             return;
         };
         if self.wake_requested.is_none_or(|at| next < at) {

@@ -16,7 +16,7 @@ use crate::failure::{Cause, Exit, Failure, Phase};
 use crate::machine::child::Child;
 use crate::machine::commands::{
     CommandEnd, CommandId, CommandProcesses, CommandRequest, CommandSignal, CommandSpec, CommandTable,
-    Overdue, common, process_number,
+    Overdue, process_number,
 };
 use crate::machine::host_table::HostState;
 use crate::machine::message::{ChildMessage, Ending, ParentMessage, Program};
@@ -57,9 +57,7 @@ impl Commands {
         let leaders = branches.iter().filter(|branch| !branch.local);
         self.below = leaders.map(|branch| (branch.link, branch.ranks.clone())).collect();
     }
-}
 
-impl Commands {
     /// A branch is new.
     pub(super) fn add_branch(&mut self, link: LinkId, ranks: Ranks) {
         self.below.push((link, ranks));
@@ -207,7 +205,7 @@ impl Node {
     ) -> bool {
         let mut all_fit = true;
         for (link, below) in &self.commands.below {
-            let there = common(ranks, below);
+            let there = ranks.intersection(below);
             if !there.is_empty() && self.children.get(*link).is_some_and(Child::is_up) {
                 all_fit &= Self::send(*link, Kind::Control, &message(there), out);
             }
@@ -227,7 +225,7 @@ impl Node {
     /// A child that was adopted, with these ranks, gets the commands that it may have missed.
     pub(super) fn repeat_commands(&self, link: LinkId, ranks: &Ranks, out: &mut Vec<Effect>) {
         for (_, spec) in &self.commands.recent {
-            let there = common(&spec.ranks, ranks);
+            let there = spec.ranks.intersection(ranks);
             if !there.is_empty() {
                 let spec = CommandSpec { ranks: there, ..spec.clone() };
                 Self::send(link, Kind::Control, &ParentMessage::Run(Box::new(spec)), out);

@@ -144,16 +144,10 @@ impl Node {
         out: &mut Vec<Effect>,
     ) {
         for item in items {
-            let is_right = match item {
-                // The handshake has shown that the peer belongs to the session.
-                LinkItem::Preamble(text, _) if text.is_empty() => {
-                    out.push(Effect::Trust(link));
-                    Some(())
-                }
-                LinkItem::Preamble(..) | LinkItem::Text(_) => None,
-                LinkItem::Frame(header, _) if header.kind() == Kind::Heartbeat => Some(()),
-                LinkItem::Frame(header, payload) => self.on_claim(link, header, &payload),
-            };
+            let is_right = Self::frame_of_peer(link, item, out).and_then(|frame| match frame {
+                Some((header, payload)) => self.on_claim(link, header, &payload),
+                None => Some(()),
+            });
             if is_right.is_none() {
                 return self.orphan_leaves(link, out);
             }

@@ -141,6 +141,24 @@ impl Node {
         self.staged.serve_elsewhere(link);
     }
 
+    /// What has arrived on a link whose handshake has shown that the peer belongs to the session: a frame,
+    /// if it is for more than to keep the link alive. `None` on a protocol violation.
+    pub(super) fn frame_of_peer(
+        link: LinkId,
+        item: LinkItem,
+        out: &mut Vec<Effect>,
+    ) -> Option<Option<(Header, Vec<u8>)>> {
+        match item {
+            LinkItem::Preamble(text, _) if text.is_empty() => {
+                out.push(Effect::Trust(link));
+                Some(None)
+            }
+            LinkItem::Preamble(..) | LinkItem::Text(_) => None,
+            LinkItem::Frame(header, _) if header.kind() == Kind::Heartbeat => Some(None),
+            LinkItem::Frame(header, payload) => Some(Some((header, payload))),
+        }
+    }
+
     /// Something has arrived on a link of files.
     pub(super) fn on_file_items(
         &mut self,
@@ -151,15 +169,9 @@ impl Node {
     ) {
         self.sources.heard(link, now);
         for item in items {
-            let is_right = match item {
-                // The handshake has shown that the peer belongs to the session.
-                LinkItem::Preamble(text, _) if text.is_empty() => {
-                    out.push(Effect::Trust(link));
-                    Some(())
-                }
-                LinkItem::Preamble(..) | LinkItem::Text(_) => None,
-                LinkItem::Frame(header, payload) => match header.kind() {
-                    Kind::Heartbeat => Some(()),
+            let is_right = Self::frame_of_peer(link, item, out).and_then(|frame| {
+                let Some((header, payload)) = frame else { return Some(()) };
+                match header.kind() {
                     Kind::Staged if self.sources.source() == Some(link) => {
                         self.staged_piece(payload, now, out)
                     }
@@ -167,8 +179,8 @@ impl Node {
                         self.on_client_reports(link, header, &payload, now, out)
                     }
                     _ => None,
-                },
-            };
+                }
+            });
             if is_right.is_none() {
                 return self.file_link_closed(link, out);
             }
