@@ -273,6 +273,7 @@ impl Group {
                 collective.on_woken(&mut CallContext { now, view, kvs, memory, out });
             }
         }
+        self.drop_upward(before, out);
         self.drop_closed(before, out);
     }
 

@@ -24,7 +24,7 @@
 //! |---|---|---|
 //! | `Severed` | above; not halted, or the halt is reported | asks the top for a later round |
 //! | `Severed` | above, halted and not reported | the halt lasts until the orphans are back or lost |
-//! | `Severed` | an orphan | goes on; what it sends upwards is lost |
+//! | `Severed` | an orphan | goes on, and sends nothing upwards: a process that is to adopt it first has to learn who it is |
 //! | `Adopted` | above | tells the orphan what it may have missed; both halt in the same round |
 //! | `Forsaken` | above | the orphans that are not back are lost members |
 //! | `Severed` again | above, of an orphan that is back | its members are awaited once more |
@@ -150,7 +150,7 @@ impl Group {
         out: &mut Vec<Effect>,
     ) {
         if link == LinkId::PARENT {
-            self.view.way_up = WayUp::Joins;
+            self.view.way_up = WayUp::Closed;
             self.regions.remove(&link);
             return;
         }
@@ -188,10 +188,23 @@ impl Group {
 
     /// This process has another parent.
     pub(super) fn reattached(&mut self, out: &mut Vec<Effect>) {
+        self.view.way_up = WayUp::Joins;
         self.tell_missed(LinkId::PARENT, out);
         if let Some(number) = self.unconfirmed {
             out.push(Effect::Send(LinkId::PARENT, Message::Confirm { number }.frame(None)));
         }
+    }
+
+    /// Drops what goes upwards while there is no parent.
+    pub(super) fn drop_upward(&self, before: usize, out: &mut Vec<Effect>) {
+        if self.view.way_up != WayUp::Closed {
+            return;
+        }
+        let goes_up = |effect: &Effect| {
+            matches!(effect, Effect::Send(LinkId::PARENT, _) | Effect::SendRegion(LinkId::PARENT, ..))
+        };
+        let kept: Vec<Effect> = out.drain(before..).filter(|effect| !goes_up(effect)).collect();
+        out.extend(kept);
     }
 
     /// Tells the process at the other end of a new link of losses and aborted calls.
@@ -273,6 +286,8 @@ mod tests {
         ] {
             group.on(event, Instant::ZERO, &mut out);
         }
+        let goes_up = |effect: &Effect| matches!(effect, Effect::Send(LinkId::PARENT, _));
+        assert!(!out.iter().any(goes_up), "there is no parent: {out:?}");
         out.clear();
         group.on(Event::Reattached, Instant::ZERO, &mut out);
         let lost = Message::Lost { ranks: ranks(&[5]), before: u64::MAX, reason: None }.frame(None);

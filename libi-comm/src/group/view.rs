@@ -42,7 +42,9 @@ pub(super) enum WayUp {
     /// In the tree.
     #[default]
     Works,
-    /// Closed, or with another process that has adopted this one. It is in the tree with the next plan.
+    /// Closed: nothing is sent upwards.
+    Closed,
+    /// With another process that has adopted this one. It is in the tree with the next plan.
     Joins,
 }
 

@@ -9,6 +9,7 @@ use libi_comm::{Address, Adoption, Event};
 use libi_core::ids::LinkId;
 use libi_core::ranks::Ranks;
 use libi_core::sim::{Agenda, MachineId as Id};
+use libi_core::time::Instant;
 
 use crate::reasons;
 use crate::world::{Cluster, Happening};
@@ -88,6 +89,7 @@ impl Cluster {
     /// A process is an orphan: it tries to come back.
     pub(crate) fn is_orphan(&mut self, id: Id, agenda: &mut Agenda<Self>) {
         agenda.tell(agenda.now(), id, Event::Severed(LinkId::PARENT, Ranks::new(), None));
+        self.without_parent.insert(id, (agenda.now(), Instant::FAR_FUTURE));
         agenda.plan(agenda.now() + self.deadline() * 2, Happening::GivesUp(id));
         if !self.rng.chance(0.1) {
             let soon = self.latency() * 4;
@@ -128,6 +130,9 @@ impl Cluster {
         self.connected.insert((new_parent, instead_of), above);
         agenda.tell(above, new_parent, Event::Adopted(Adoption { link, instead_of, ranks, place }));
         agenda.tell(below, id, Event::Reattached);
+        if let Some((_, until)) = self.without_parent.get_mut(&id) {
+            *until = below;
+        }
         self.adoptions += 1;
     }
 

@@ -63,6 +63,8 @@ pub(crate) struct Cluster {
     pub(crate) parents: Vec<Option<usize>>,
     /// When the last orphan instead of a link was adopted.
     pub(crate) connected: BTreeMap<(Id, LinkId), Instant>,
+    /// From when until when an orphan has no parent.
+    pub(crate) without_parent: BTreeMap<Id, (Instant, Instant)>,
     /// How many orphans were adopted.
     pub(crate) adoptions: u64,
 }
@@ -84,6 +86,7 @@ impl Cluster {
             places,
             parents,
             connected: BTreeMap::new(),
+            without_parent: BTreeMap::new(),
             adoptions: 0,
             session,
             scenario,
@@ -287,6 +290,12 @@ impl Cluster {
         agenda: &mut Agenda<Self>,
     ) {
         let member = &self.members[from.0 as usize];
+        if link == LinkId::PARENT
+            && let Some((since, until)) = self.without_parent.get(&from)
+            && (*since < agenda.now() && agenda.now() < *until)
+        {
+            self.wrong.get_or_insert(format!("{} sends upwards, and has no parent", member.process));
+        }
         if member.cut.contains(&link) {
             return;
         }
