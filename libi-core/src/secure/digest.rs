@@ -6,8 +6,17 @@ use blake2::digest::{FixedOutput, KeyInit, Update};
 use blake2::{Blake2b512, Blake2sMac256};
 use zeroize::Zeroizing;
 
-/// The BLAKE2s hash of all `parts`, one behind the other, under a key.
+use super::secret::wipe_stack;
+
+/// The BLAKE2s hash of all `parts`, one behind the other, under a key, of which no copy stays on the stack.
 pub(super) fn keyed_hash(key: &[u8; 32], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
+    let hash = hash_under(key, parts);
+    wipe_stack();
+    hash
+}
+
+#[inline(never)]
+fn hash_under(key: &[u8; 32], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
     let mut hash = Blake2sMac256::new(key.into());
     parts.iter().for_each(|part| hash.update(part));
     let mut output = Zeroizing::new([0; 32]);

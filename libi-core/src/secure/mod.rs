@@ -89,10 +89,10 @@
 //! - **No rekeying.** One key serves for as many records as there are nonces, 2^64 - 1; then
 //!   sealing fails with [`RecordFault::Exhausted`]. A forger has one try per link.
 //! - **Wiping.** [`Secret`], [`LinkKey`], [`Entropy`], [`Sealer`] and [`Opener`] overwrite
-//!   themselves when dropped. The cryptographic crates do not clear the stack behind them, and
-//!   `snow` leaves in freed memory what it needed for one handshake: the psk, the private key, and
-//!   the keys derived from them. Hence a psk for each link: `snow` never gets the session's secret
-//!   itself.
+//!   themselves when dropped. Where a secret is read and where keys are derived from it, the stack
+//!   is overwritten. Elsewhere the cryptographic crates do not clear it behind them, and `snow`
+//!   leaves in freed memory what it needed for one handshake: the psk, the private key, and the keys
+//!   derived from them. Hence a psk for each link: `snow` never gets the session's secret itself.
 //!
 //! # Both ends at once
 //!

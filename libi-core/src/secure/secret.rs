@@ -6,6 +6,9 @@ use core::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
+/// How many bytes of the stack are overwritten: several times what a hash takes without optimisation.
+const STACK_WIPED: usize = 16 << 10;
+
 /// The secret of a session, which only its members know: 32 bytes.
 ///
 /// It travels only inside tickets, and tickets only inside protected channels. It therefore has no
@@ -28,7 +31,10 @@ impl Secret {
     /// The secret from a ticket.
     #[must_use]
     pub fn from_ticket(bytes: &[u8; Self::LEN]) -> Self {
-        Self(Box::new(*bytes))
+        // A box of a copy could leave another copy on the stack.
+        let mut secret = Box::new([0; Self::LEN]);
+        secret.copy_from_slice(bytes);
+        Self(secret)
     }
 
     /// The bytes for a ticket, which is sent only through a protected channel.
@@ -90,13 +96,22 @@ impl fmt::Debug for Entropy {
 
 impl ZeroizeOnDrop for Entropy {}
 
+/// Overwrites what functions that the caller has called before have left on the stack. Neither the
+/// cryptographic crates nor the compiler clear it: a copy stays until a call that is as deep happens
+/// to overwrite it.
+#[inline(never)]
+pub(super) fn wipe_stack() {
+    let wiped = [0_u64; STACK_WIPED / size_of::<u64>()];
+    core::hint::black_box(&wiped);
+}
+
 /// Serialises a [`Secret`] as its bytes, for the one field that carries it:
 /// `#[serde(with = "libi_core::secure::in_ticket")]`.
 pub mod in_ticket {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use zeroize::Zeroizing;
 
-    use super::Secret;
+    use super::{Secret, wipe_stack};
 
     /// Writes the secret, as an array of 32 bytes.
     ///
@@ -111,7 +126,90 @@ pub mod in_ticket {
     /// # Errors
     /// What the deserializer says.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+        let secret = read(deserializer);
+        wipe_stack();
+        secret
+    }
+
+    #[inline(never)]
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
         let bytes = Zeroizing::new(<[u8; Secret::LEN]>::deserialize(deserializer)?);
         Ok(Secret::from_ticket(&bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::boxed::Box;
+    use std::fs::{self, File};
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::vec;
+
+    use super::*;
+    use crate::secure::LinkKey;
+    use crate::secure::tests::TERMS;
+
+    /// A secret with every bit inverted, so that this is no copy of it.
+    const INVERTED: [u8; Secret::LEN] = *b"a secret that has no other copy.";
+
+    /// The secret, which is in no array on the stack.
+    fn in_memory() -> Box<[u8]> {
+        INVERTED.iter().map(|byte| !byte).collect()
+    }
+
+    fn secret() -> Secret {
+        Secret::from_ticket((&*in_memory()).try_into().unwrap())
+    }
+
+    /// How often the secret is in the mapping that has this address.
+    fn copies_at(address: usize) -> usize {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let mut ranges = maps.lines().map(|line| {
+            let (first, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+            (usize::from_str_radix(first, 16).unwrap(), usize::from_str_radix(end, 16).unwrap())
+        });
+        let (first, end) = ranges.find(|(first, end)| (*first..*end).contains(&address)).unwrap();
+        let mut memory = vec![0; end - first];
+        File::open("/proc/self/mem").unwrap().read_exact_at(&mut memory, first as u64).unwrap();
+        memory.iter_mut().for_each(|byte| *byte = !*byte);
+        memory.windows(Secret::LEN).filter(|window| **window == INVERTED).count()
+    }
+
+    /// What is left on the stack of a thread that does this. It calls nothing before that is counted,
+    /// which could overwrite it.
+    fn left_by<T>(what: impl FnOnce() -> T + Send) -> usize {
+        let (address, is_done, is_counted) =
+            (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        let wait_for = |flag: &AtomicBool| {
+            while !flag.load(Ordering::Acquire) {
+                core::hint::spin_loop();
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let here = 0_u8;
+                address.store(&raw const here as usize, Ordering::Relaxed);
+                let result = what();
+                is_done.store(true, Ordering::Release);
+                wait_for(&is_counted);
+                core::hint::black_box(&result);
+            });
+            wait_for(&is_done);
+            let copies = copies_at(address.load(Ordering::Relaxed));
+            is_counted.store(true, Ordering::Release);
+            copies
+        })
+    }
+
+    #[test]
+    fn no_copy_is_left_on_the_stack() {
+        assert_eq!(left_by(secret), 0, "where it is made");
+        assert_eq!(left_by(|| LinkKey::derive(&secret(), &TERMS)), 0, "where a key is derived from it");
+        let ticket = in_memory();
+        let read = || in_ticket::deserialize(&mut postcard::Deserializer::from_bytes(&ticket)).unwrap();
+        assert_eq!(left_by(read), 0, "where it is read");
+        let one = left_by(|| <[u8; Secret::LEN]>::try_from(&*ticket).unwrap());
+        assert!(one > 0, "an array on the stack is found");
     }
 }
