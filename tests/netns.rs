@@ -12,6 +12,8 @@ mod faults;
 mod flat;
 #[path = "netns/links.rs"]
 mod links;
+#[path = "netns/orphans.rs"]
+mod orphans;
 #[path = "netns/relays.rs"]
 mod relays;
 #[path = "netns/staging.rs"]
