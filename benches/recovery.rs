@@ -1,12 +1,11 @@
 //! Measures for how long the calls of a session stand still when a host dies, with calls that go on.
 //!
-//! `cargo bench --bench recovery [HOSTS] [KILLS] [SESSIONS]` has members on 64 hosts make barriers all the time,
-//! and kills all processes of a host, 8 times in each of 4 sessions for each shape of the tree: in turns one
-//! that had hosts below it, which then find another parent, and one that had none. What the first costs
-//! beside the second is the recovery; the second is what noticing a loss and agreeing on it take. Hosts
-//! are reached by a stand-in for ssh at no cost and are all this machine, and links are direct. A time is
-//! from the kill until the last survivor has completed a barrier without the lost. The output is a table
-//! in Markdown.
+//! `cargo bench --bench recovery [HOSTS] [KILLS] [SESSIONS]` has members on 64 hosts make barriers all the
+//! time, and kills all processes of a host, 8 times in each of 4 sessions for each shape of the tree: in
+//! turns one that had hosts below it, which then find another parent, and one that had none. Hosts are
+//! reached by a stand-in for ssh at no cost and are all this machine, and links are direct. A time is
+//! from the kill until the last survivor has completed a barrier without the lost; it contains what
+//! noticing the loss and agreeing on it take. The output is a table in Markdown.
 //!
 //! The program launches itself as the members.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
@@ -14,9 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
-use libi::{
-    Distribution, Engine, Event, FrontEnd, LaunchOptions, LinkPolicy, Member, OnLoss, Shape, Strategy, Stream,
-};
+use libi::{Distribution, Engine, Event, FrontEnd, LinkPolicy, Member, OnLoss, Shape, Strategy, Stream};
 use libi_testkit::testbed::Testbed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -54,8 +51,8 @@ fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
 }
 
-/// A member says which processes its host has, and from then on when it has first completed a barrier without
-/// so many.
+/// A member says which processes its host has, and then, of each number of lost members, when it has first
+/// completed a barrier without so many.
 fn work() {
     let member = Member::init().unwrap();
     println!("0 {} {}", std::process::id(), std::os::unix::process::parent_id());
@@ -75,7 +72,8 @@ struct Printed {
 }
 
 impl Printed {
-    /// Waits until all of these members have completed a barrier without so many. Returns the last line of each.
+    /// Waits until all of these members have completed a barrier without so many. Returns the line of each
+    /// that says so.
     fn since(&mut self, ranks: &BTreeSet<u32>, lost: u64) -> Vec<Vec<u64>> {
         loop {
             let line = |rank| self.lines.get(rank)?.iter().find(|line| line[0] >= lost).cloned();
@@ -95,7 +93,7 @@ impl Printed {
 
 fn measure(hosts: u32, kills: u32, strategy: Strategy, times: &mut BTreeMap<bool, Vec<Duration>>) {
     let testbed = Testbed::new("");
-    let options: LaunchOptions = testbed.options(LinkPolicy::Direct);
+    let options = testbed.options(LinkPolicy::Direct);
     let options = options.engine(Engine::Apart).strategy(strategy).on_loss(OnLoss::Continue);
     let distribution =
         Distribution::new(std::env::current_exe().unwrap()).hosts(format!("n[0001-{hosts:04}]").as_str());
@@ -122,7 +120,7 @@ fn measure(hosts: u32, kills: u32, strategy: Strategy, times: &mut BTreeMap<bool
         for pid in [2, 1].map(|place| processes[victim as usize][place]) {
             kill(Pid::from_raw(pid as i32), Signal::SIGKILL).unwrap();
         }
-        let lines = printed.since(&left, u64::from(nth) + 1);
+        let lines = printed.since(&left, u64::from(hosts) - left.len() as u64);
         let last = lines.iter().map(|line| Duration::from_micros(line[1])).max().unwrap();
         times.entry(is_inner).or_default().push(last - began);
     }

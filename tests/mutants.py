@@ -712,7 +712,7 @@ MUTANTS = [
   '        self.tell_missed(link, out);\n',
   ''),
  ('orphans send to nodes that have not adopted them', C + 'orphans.rs',
-  'self.view.way_up != WayUp::Closed', 'true'),
+  'self.view.way_up == WayUp::Closed', 'false'),
  ('orphans do not tell of what was lost meanwhile', C + 'orphans.rs',
   '        self.tell_missed(LinkId::PARENT, out);\n',
   ''),

@@ -16,6 +16,8 @@ mod links;
 mod orphans;
 #[path = "netns/relays.rs"]
 mod relays;
+#[path = "netns/scene.rs"]
+mod scene;
 #[path = "netns/staging.rs"]
 mod staging;
 #[path = "netns/talking.rs"]

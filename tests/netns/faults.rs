@@ -4,67 +4,50 @@
 
 use std::time::{Duration, Instant};
 
-use libi::{Cause, Exit, FrontEnd, LinkPolicy, Phase, Rules, Session, Stream};
+use libi::{Cause, Exit, FrontEnd, LinkPolicy, Phase, Rules, Stream};
 
+use crate::scene::{ENDED, GRACE, SILENCE, SLACK, Scene, ranks};
 use crate::{TIMEOUT, options};
 use libi_testkit::labs::netns::{ALL, Network};
-use libi_testkit::labs::{Marked, Process, within};
+use libi_testkit::labs::{Marked, within};
 use libi_testkit::local::{Heard, launch_with};
 
-const SILENCE: Duration = Duration::from_secs(4);
-const GRACE: Duration = Duration::from_secs(1);
 /// Within this time a silent host is noticed: silence is looked for whenever a heartbeat is sent,
 /// four times in the time that silence is allowed. Then what is left of it here is killed, which
 /// takes no grace; and others are told.
 const NOTICED: Duration = Duration::from_secs(5);
-/// Within this time a host that is cut off has ended, even if its processes ignore signals.
-const ENDED: Duration = Duration::from_secs(5 + 2);
-/// How much longer things may take on a machine that does much else.
-const SLACK: Duration = Duration::from_secs(3);
 
-/// A session of two members on each of so many hosts, some of which are to be lost.
-struct Scene {
+/// All members wait, and the links between them are as they will be.
+fn parted(network: Network, hosts: u32, victims: &[u32], strategy: &str, links: LinkPolicy) -> Scene {
+    waiting(network, hosts, victims, strategy, links, "parted:")
+}
+
+/// All members wait in this way.
+fn waiting(
     network: Network,
-    front: FrontEnd,
-    session: Session,
-    mark: Marked,
-    heard: Heard,
     hosts: u32,
-    victims: Vec<u32>,
+    victims: &[u32],
+    strategy: &str,
+    links: LinkPolicy,
+    way: &str,
+) -> Scene {
+    let ranks: Vec<String> =
+        victims.iter().flat_map(|host| ranks(*host)).map(|rank| rank.to_string()).collect();
+    let parted = format!("talk:{way}{}", ranks.join("+"));
+    let rules = Rules { peer_timeout: SILENCE, kill_grace: GRACE, ..Rules::default() };
+    let strategy = strategy.parse().unwrap();
+    let options = options(network.backend()).rules(rules).links(links).strategy(strategy);
+    let mut scene = Scene::launch(network, hosts, victims, &["join", &parted, "finish:60000"], &options);
+    if links != LinkPolicy::Channel {
+        within(TIMEOUT, "all links are direct", || scene.session.links().direct == hosts);
+    }
+    scene.heard.until(&scene.front, "all wait", |heard| {
+        (0..2 * hosts).all(|rank| heard.out(rank).contains("waits"))
+    });
+    scene
 }
 
 impl Scene {
-    fn new(network: Network, hosts: u32, victims: &[u32], strategy: &str, links: LinkPolicy) -> Self {
-        Self::talking(network, hosts, victims, strategy, links, "parted:")
-    }
-
-    /// All members wait, in this way, and the links between them are as they will be.
-    fn talking(
-        network: Network,
-        hosts: u32,
-        victims: &[u32],
-        strategy: &str,
-        links: LinkPolicy,
-        way: &str,
-    ) -> Self {
-        let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
-        let ranks: Vec<String> =
-            victims.iter().flat_map(|host| ranks(*host)).map(|rank| rank.to_string()).collect();
-        let parted = format!("talk:{way}{}", ranks.join("+"));
-        let members =
-            mark.program(&network.member(), &format!("h[1-{hosts}]:2"), &["join", &parted, "finish:60000"]);
-        let rules = Rules { peer_timeout: SILENCE, kill_grace: GRACE, ..Rules::default() };
-        let strategy = strategy.parse().unwrap();
-        let options = options(network.backend()).rules(rules).links(links).strategy(strategy);
-        let session = launch_with(&front, &[members], &options);
-        if links != LinkPolicy::Channel {
-            within(TIMEOUT, "all links are direct", || session.links().direct == hosts);
-        }
-        let mut heard = Heard::default();
-        heard.until(&front, "all wait", |heard| (0..2 * hosts).all(|rank| heard.out(rank).contains("waits")));
-        Self { network, front, session, mark, heard, hosts, victims: victims.to_vec() }
-    }
-
     /// It is noticed of all victims, the first of which has failed by itself, and by then all
     /// others know of it.
     fn is_noticed(&mut self, since: Instant, causes: &[Cause]) {
@@ -101,40 +84,15 @@ impl Scene {
         }
     }
 
-    /// Processes of the launch on a host.
-    fn left_on(&self, host: u32) -> Vec<Process> {
-        let there = self.network.processes(&format!("h{host}"));
-        let ours = self.mark.processes().into_iter();
-        ours.filter(|process| there.contains(&process.pid)).collect()
-    }
-
     fn members_on(&self, host: u32) -> usize {
         self.left_on(host).iter().filter(|process| process.is_member).count()
     }
-
-    /// A host that is cut off has ended by itself.
-    fn nothing_is_left_where_it_was_lost(&self, since: Instant) {
-        let victims = || self.victims.iter().flat_map(|host| self.left_on(*host)).collect::<Vec<_>>();
-        within(ENDED + SLACK, "what was lost has ended", || victims().is_empty());
-        println!("all that was lost has ended after {:?}", since.elapsed());
-    }
-
-    fn end(self) {
-        let Self { network, front, session, mark, .. } = self;
-        drop((session, front));
-        mark.nothing_is_left();
-        drop(network);
-    }
-}
-
-fn ranks(host: u32) -> [u32; 2] {
-    [2 * host - 2, 2 * host - 1]
 }
 
 /// The link of a host fails in some way, so that it is lost, and ends by itself.
 fn link_fails(what: &str, links: LinkPolicy, fail: impl FnOnce(&Network)) {
     let Some(network) = Network::of(6) else { return };
-    let mut scene = Scene::new(network, 6, &[4], "flat", links);
+    let mut scene = parted(network, 6, &[4], "flat", links);
     assert_eq!(scene.members_on(4), 2, "{what}: two members");
     let since = Instant::now();
     fail(&scene.network);
@@ -168,10 +126,8 @@ fn a_host_that_does_not_hear_any_more_is_noticed_and_ends_by_itself() {
 fn a_host_that_is_cut_off_takes_along_those_it_has_launched() {
     let Some(network) = Network::of(7) else { return };
     // The first launches the second and the third, those two more each.
-    let mut scene = Scene::new(network, 7, &[2, 4, 5], "kary:2", LinkPolicy::Direct);
-    let launched: Vec<_> =
-        scene.session.report().unwrap().hosts().iter().map(|host| host.launcher.map(|by| by.0)).collect();
-    assert_eq!(launched[3..], [Some(1), Some(1), Some(2), Some(2)], "{launched:?}");
+    let mut scene = parted(network, 7, &[2, 4, 5], "kary:2", LinkPolicy::Direct);
+    scene.is_binary_tree();
     let since = Instant::now();
     scene.network.cut("h2");
     scene.is_noticed(since, &[Cause::HeartbeatLost, Cause::Closed]);
@@ -183,7 +139,7 @@ fn a_host_that_is_cut_off_takes_along_those_it_has_launched() {
 #[test]
 fn a_host_whose_power_fails_is_noticed() {
     let Some(network) = Network::of(6) else { return };
-    let mut scene = Scene::new(network, 6, &[3], "flat", LinkPolicy::Direct);
+    let mut scene = parted(network, 6, &[3], "flat", LinkPolicy::Direct);
     let since = Instant::now();
     scene.network.end("h3");
     scene.is_noticed(since, &[Cause::HeartbeatLost, Cause::Closed]);
@@ -194,7 +150,7 @@ fn a_host_whose_power_fails_is_noticed() {
 #[test]
 fn a_host_that_is_frozen_is_noticed_and_has_nothing_left_when_it_thaws() {
     let Some(network) = Network::of(6) else { return };
-    let mut scene = Scene::new(network, 6, &[5], "flat", LinkPolicy::Direct);
+    let mut scene = parted(network, 6, &[5], "flat", LinkPolicy::Direct);
     let since = Instant::now();
     scene.network.freeze("h5");
     scene.is_noticed(since, &[Cause::HeartbeatLost, Cause::Closed]);
@@ -208,7 +164,7 @@ fn a_host_that_is_frozen_is_noticed_and_has_nothing_left_when_it_thaws() {
 #[test]
 fn when_the_front_end_is_cut_off_everything_ends_by_itself() {
     let Some(network) = Network::of(6) else { return };
-    let mut scene = Scene::new(network, 6, &[1, 2, 3, 4, 5, 6], "late", LinkPolicy::Direct);
+    let mut scene = parted(network, 6, &[1, 2, 3, 4, 5, 6], "late", LinkPolicy::Direct);
     let since = Instant::now();
     scene.network.cut("front");
     scene.nothing_is_left_where_it_was_lost(since);
@@ -222,7 +178,7 @@ fn when_the_front_end_is_cut_off_everything_ends_by_itself() {
 fn calls_under_way_with_much_to_send_end_when_a_host_is_cut_off() {
     let Some(network) = Network::of(5) else { return };
     // Far more than fits into any buffer, again and again.
-    let mut scene = Scene::talking(network, 5, &[4], "flat", LinkPolicy::Direct, "drowned:3000000:");
+    let mut scene = waiting(network, 5, &[4], "flat", LinkPolicy::Direct, "drowned:3000000:");
     let since = Instant::now();
     scene.network.cut("h4");
     scene.is_noticed(since, &[Cause::HeartbeatLost, Cause::Closed]);

@@ -24,7 +24,7 @@
 //! |---|---|---|
 //! | `Severed` | above; not halted, or the halt is reported | asks the top for a later round |
 //! | `Severed` | above, halted and not reported | the halt lasts until the orphans are back or lost |
-//! | `Severed` | an orphan | goes on, and sends nothing upwards: a process that is to adopt it first has to learn who it is |
+//! | `Severed` | an orphan | goes on, and sends nothing upwards before it is adopted |
 //! | `Adopted` | above | tells the orphan what it may have missed; both halt in the same round |
 //! | `Forsaken` | above | the orphans that are not back are lost members |
 //! | `Severed` again | above, of an orphan that is back | its members are awaited once more |
@@ -195,16 +195,15 @@ impl Group {
         }
     }
 
-    /// Drops what goes upwards while there is no parent.
+    /// Drops what goes upwards while there is no parent. A process that is to adopt this one first has to
+    /// learn who it is.
     pub(super) fn drop_upward(&self, before: usize, out: &mut Vec<Effect>) {
-        if self.view.way_up != WayUp::Closed {
-            return;
+        if self.view.way_up == WayUp::Closed {
+            let goes_up = |effect: &mut Effect| {
+                matches!(effect, Effect::Send(LinkId::PARENT, _) | Effect::SendRegion(LinkId::PARENT, ..))
+            };
+            out.extract_if(before.., goes_up).for_each(drop);
         }
-        let goes_up = |effect: &Effect| {
-            matches!(effect, Effect::Send(LinkId::PARENT, _) | Effect::SendRegion(LinkId::PARENT, ..))
-        };
-        let kept: Vec<Effect> = out.drain(before..).filter(|effect| !goes_up(effect)).collect();
-        out.extend(kept);
     }
 
     /// Tells the process at the other end of a new link of losses and aborted calls.
