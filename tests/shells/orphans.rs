@@ -4,14 +4,17 @@
 
 use std::collections::BTreeSet;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use libi::{Engine, Exit, FrontEnd, LaunchOptions, LinkPolicy, OnLoss, Rank, Rules, Session, Shape};
+use libi::{
+    Engine, Exit, FrontEnd, HostReport, LaunchOptions, LinkPolicy, OnLoss, Rank, Rules, Session, Shape,
+};
 use libi::{Strategy, Stream};
 use libi_core::sim::rng::Rng;
 
 use crate::scene::{Outcome, Process, Scene, What};
-use libi_testkit::kills::{pick, seeded};
+use libi_testkit::kills::{moments, pick, seeded};
+use libi_testkit::processes::parent;
 
 const HOSTS: &str = "n[00-11]:2";
 const MEMBERS: usize = 24;
@@ -108,6 +111,161 @@ fn hosts_that_die_at_any_moment_cost_only_themselves() {
         drop(session);
         scene.nothing_is_left();
     }
+}
+
+/// What is killed of a host.
+#[derive(Debug)]
+enum Kill {
+    /// One of its members; the host lives on.
+    Member(u32),
+    /// The process that leads it, or all processes.
+    Host(String),
+}
+
+/// A session of many hosts, and what was killed of it.
+struct Many {
+    scene: Scene,
+    front: FrontEnd,
+    outcome: Outcome,
+    /// The hosts, each with the one that has launched it.
+    launchers: Vec<Option<usize>>,
+    killed: Vec<Kill>,
+}
+
+impl Many {
+    const HOSTS: u32 = 64;
+
+    fn launch(strategy: Strategy, links: LinkPolicy, config: &str) -> (Self, Session) {
+        let scene = Scene::new(config);
+        let front = FrontEnd::new().unwrap();
+        let hosts = format!("n[00-{:02}]", Self::HOSTS - 1);
+        let options = options(&scene, strategy).links(links);
+        let words = ["join", "talk:survive:150:11:9999", "finish:30000"];
+        let (session, report) = scene.launch(&front, &hosts, &words, &options);
+        assert!(report.is_up(), "{report}");
+        let launcher = |host: &HostReport| host.launcher.map(|launcher| launcher.0 as usize);
+        let launchers = report.hosts().iter().map(launcher).collect();
+        let mut many = Self { scene, front, outcome: Outcome::new(report), launchers, killed: Vec::new() };
+        many.note_until(|many| {
+            (0..Self::HOSTS).all(|rank| many.outcome.printed(rank, Stream::Out).contains('\n'))
+        });
+        (many, session)
+    }
+
+    fn note_until(&mut self, holds: impl Fn(&Self) -> bool) {
+        while !holds(self) {
+            let event = self.front.next_event(Duration::from_secs(60)).expect("an event");
+            self.outcome.note(event);
+        }
+    }
+
+    fn note_for(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            self.front.next_event(left).into_iter().for_each(|event| self.outcome.note(event));
+        }
+    }
+
+    /// Kills a process, or all processes of a host other than the first, as long as calls go on.
+    fn kill_one(&mut self, random: &mut Rng) {
+        let is_up = |host: &str| !self.killed.iter().any(|kill| matches!(kill, Kill::Host(of) if of == host));
+        let leaders: Vec<_> = leaders(&self.scene).into_iter().filter(|leader| is_up(&leader.host)).collect();
+        let Some(leader) = pick(&leaders.iter().collect::<Vec<_>>(), random) else { return };
+        let of_host = |process: &Process| process.host == leader.host;
+        let processes: Vec<_> = self.scene.processes().into_iter().filter(of_host).collect();
+        match random.below(3) {
+            0 => {
+                let member = processes.iter().find(|process| parent(process.pid) == Some(leader.pid));
+                let Some(member) = member.filter(|member| member.what == What::Other) else { return };
+                member.kill();
+                self.killed.push(Kill::Member(leader.host[1..].parse().unwrap()));
+            }
+            1 => {
+                leader.kill();
+                self.killed.push(Kill::Host(leader.host.clone()));
+            }
+            _ => {
+                processes.iter().for_each(Process::kill);
+                self.killed.push(Kill::Host(leader.host.clone()));
+            }
+        }
+    }
+
+    /// Only what was killed is lost, and what hung on it if `with_below`; all others agree on every call,
+    /// and all of their output has come once.
+    fn only_the_victims_are_lost(&self, with_below: bool) {
+        let name = |host: usize| format!("n{host:02}");
+        let is_victim =
+            |host: usize| self.killed.iter().any(|kill| matches!(kill, Kill::Host(of) if *of == name(host)));
+        let mut lost: BTreeSet<usize> = (0..self.launchers.len()).filter(|host| is_victim(*host)).collect();
+        loop {
+            let hangs =
+                |host: &usize| self.launchers[*host].is_some_and(|above| with_below && lost.contains(&above));
+            let below: Vec<_> =
+                (0..self.launchers.len()).filter(|host| !lost.contains(host)).filter(hangs).collect();
+            if below.is_empty() {
+                break;
+            }
+            lost.extend(below);
+        }
+        let alone = |kill: &Kill| match kill {
+            Kill::Member(rank) => Some(*rank),
+            Kill::Host(_) => None,
+        };
+        let alone: BTreeSet<u32> = self.killed.iter().filter_map(alone).collect();
+        // A host whose member has ended before it has nothing left that could be lost.
+        let had_members = |host: &usize| !alone.contains(&(*host as u32));
+        let expected: BTreeSet<String> =
+            lost.iter().filter(|host| had_members(host)).map(|host| name(*host)).collect();
+        let without_members: BTreeSet<String> = alone.iter().map(|rank| name(*rank as usize)).collect();
+        let named: BTreeSet<String> =
+            self.outcome.lost.keys().filter(|name| !without_members.contains(*name)).cloned().collect();
+        assert_eq!(named, expected, "{:?} after {:?}", self.outcome.lost, self.killed);
+        let left: Vec<u32> = (0..Self::HOSTS)
+            .filter(|rank| !lost.contains(&(*rank as usize)) && !alone.contains(rank))
+            .collect();
+        let first = self.outcome.printed(left[0], Stream::Out);
+        for rank in left {
+            let why = self.outcome.printed(rank, Stream::Err);
+            assert_eq!(self.outcome.exits.get(&Rank(rank)), Some(&Exit::Code(0)), "rank {rank}: {why}");
+            assert_eq!(self.outcome.printed(rank, Stream::Out), first, "rank {rank}");
+        }
+    }
+}
+
+/// `LIBI_KILLS` is the number of processes and hosts that are killed with each kind of links.
+fn kill_many(links: LinkPolicy) {
+    let mut random = seeded();
+    let (wanted, mut done) = (moments(16), 0);
+    let two = Strategy::Static(Shape::Kary(2.try_into().unwrap()));
+    for nth in 0.. {
+        let strategy = [Strategy::Late, two, CHAIN][nth % 3];
+        let (mut many, session) = Many::launch(strategy, links, MODES[random.below(2) as usize]);
+        let calls_go_on = |many: &Many| !many.outcome.exits.values().any(|exit| *exit == Exit::Code(0));
+        while calls_go_on(&many) && many.killed.len() < 16 && done + many.killed.len() < wanted as usize {
+            many.kill_one(&mut random);
+            many.note_for(Duration::from_millis(random.below(250)));
+        }
+        println!("{links:?}, {strategy:?}: {:?} were killed", many.killed);
+        many.outcome.follow(&many.front, Duration::from_secs(60));
+        many.only_the_victims_are_lost(links == LinkPolicy::Channel);
+        done += many.killed.len();
+        drop(session);
+        many.scene.nothing_is_left();
+        if done >= wanted as usize {
+            break;
+        }
+    }
+}
+
+#[test]
+fn members_and_hosts_that_are_killed_at_many_moments_cost_only_themselves() {
+    kill_many(LinkPolicy::Auto);
+}
+
+#[test]
+fn where_links_stay_in_the_channels_they_cost_what_they_have_launched_as_well() {
+    kill_many(LinkPolicy::Channel);
 }
 
 #[test]

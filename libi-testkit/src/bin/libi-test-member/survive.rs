@@ -2,7 +2,8 @@
 //! `talk:survive:ROUNDS:SEED:RANK+RANK…`.
 //!
 //! In each round all members make one call, and check its result against what the members that are not
-//! missing in it have given. The victims kill themselves: each in a round of its own, before or after it
+//! missing in it have given. Each sends a message to another member before the call, and receives that of
+//! another after it: between members that are left messages arrive once and in order. The victims kill themselves: each in a round of its own, before or after it
 //! makes its call. Members print how each round that synchronizes them has ended: the test compares that.
 
 use std::time::Duration;
@@ -14,6 +15,9 @@ use crate::talk::{ALL, Talk, Wrong, made, same};
 
 /// How long a call may take: much longer than a loss.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The tag of all messages.
+const TAG: u32 = 9;
 
 /// What is made of the number of a round, or of a rank, and the seed.
 fn mixed(seed: u32, nth: u32) -> u32 {
@@ -42,7 +46,9 @@ impl Talk<'_> {
             }
             let length = [0, 5, 3_000, 20_000][drawn as usize / 64 % 4];
             let round = Round { talk: self, nth, root: drawn / 256 % self.size, length, is_last };
-            round.call(drawn % 11).map_err(|wrong| format!("round {nth}: {wrong}"))?;
+            let distance = 1 + drawn / 16 % self.size.saturating_sub(1).max(1);
+            let done = round.send(distance).and_then(|()| round.call(drawn % 11));
+            done.and_then(|()| round.receive(distance)).map_err(|wrong| format!("round {nth}: {wrong}"))?;
         }
         // A member that ends is lost as well.
         let left = self.member.survivors().wait(TIMEOUT).map_err(|error| error.to_string())?;
@@ -71,6 +77,14 @@ impl Talk<'_> {
     }
 }
 
+/// A call that needs this member alone fails at most by its loss.
+fn unless_lost(peer: u32, result: Result<(), CommError>) -> Result<(), Wrong> {
+    match result {
+        Err(CommError::PeerLost { ranks, .. }) if ranks.contains(Rank(peer)) => Ok(()),
+        result => result.map_err(|error| error.to_string()),
+    }
+}
+
 fn die() -> ! {
     // SAFETY: takes a number.
     unsafe { libc::raise(libc::SIGKILL) };
@@ -78,6 +92,24 @@ fn die() -> ! {
 }
 
 impl Round<'_> {
+    /// Sends a message to the member at this distance above, which may be lost.
+    fn send(&self, distance: u32) -> Result<(), Wrong> {
+        let Talk { member, rank, size, .. } = *self.talk;
+        let to = (rank + distance) % size;
+        let sent = member.send_to(Rank(to), TAG, made(self.nth, rank, to, self.length)).wait(TIMEOUT);
+        unless_lost(to, sent)
+    }
+
+    /// Receives the message of this round, unless its sender is lost.
+    fn receive(&self, distance: u32) -> Result<(), Wrong> {
+        let Talk { member, rank, size, .. } = *self.talk;
+        let from = (rank + size - distance % size) % size;
+        match member.recv_from(Rank(from), TAG).wait(TIMEOUT) {
+            Ok(got) => same("the message", &got, &made(self.nth, from, rank, self.length)),
+            Err(error) => unless_lost(from, Err(error)),
+        }
+    }
+
     fn call(&self, kind: u32) -> Result<(), Wrong> {
         let &Self { talk, nth, root, length, .. } = self;
         let Talk { member, rank, size, .. } = *talk;
