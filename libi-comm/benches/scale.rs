@@ -238,7 +238,11 @@ impl World for Cluster {
                 self.go_on(from, agenda);
             }
             Effect::WakeAt(_) | Effect::Confirmed(_) => {}
-            Effect::SendRegion(..) | Effect::Lost(..) | Effect::Missing(..) => panic!("{effect:?}"),
+            Effect::SendRegion(..)
+            | Effect::Lost(..)
+            | Effect::Missing(..)
+            | Effect::Joined(..)
+            | Effect::Begins(_) => panic!("{effect:?}"),
         }
     }
 

@@ -292,6 +292,9 @@ pub enum Event {
     Adopted(Adoption),
     /// This process is back: the link to the parent now leads to another process, which has adopted it.
     Reattached,
+    /// A new process of this host is at the other end of this new link, in the place of lost members, these.
+    /// It has a [topology](Topology::joins) that says so. Only where calls [go on](Completion::continues).
+    Joins(LinkId, Ranks),
     /// What has not come back from behind a severed link until now is lost, in this way.
     Forsaken(LinkId, Option<LossReason>),
     /// The program makes a call.
@@ -334,6 +337,12 @@ pub enum Effect {
     Missing(CallId, Ranks),
     /// Report lost members to the program, and how they were lost, if that is known.
     Lost(Ranks, Option<LossReason>),
+    /// Other processes have taken the places of these lost members, and take part in the collective calls of
+    /// the session from this number on. This member has made all earlier calls.
+    Joined(Ranks, u64),
+    /// This process has taken the place of a lost member. Its first collective call has this number, counted
+    /// from 0 in the session.
+    Begins(u64),
     /// Pass in [`Event::Woken`] at this time. It replaces an earlier time.
     WakeAt(Instant),
     /// The parent has received everything that was sent before the request of this number.

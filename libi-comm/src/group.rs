@@ -47,6 +47,7 @@
 //! | `progress` | which calls are over here and at the neighbors, and how far a process may be ahead |
 //! | `losses`, `survival` | what follows when members are lost |
 //! | `orphans` | what follows when a process has another parent |
+//! | `joining` | what follows when another process takes the place of a lost member |
 //! | `frames` | which part a frame is for |
 //! | `probe` | how members find out that they wait for each other in different calls |
 //! | `traffic`, `flow_control` | how much passes over a link, and when |
@@ -108,6 +109,7 @@ mod context;
 mod eager;
 mod flow_control;
 mod frames;
+mod joining;
 pub(crate) mod kvs;
 mod link_map;
 mod losses;
@@ -134,6 +136,7 @@ use libi_core::loss::Loss;
 use libi_core::machine::Machine;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
+use libi_core::topology::Topology;
 
 use self::collective::Collective;
 use self::context::CallContext;
@@ -162,6 +165,10 @@ pub struct Group {
     regions: BTreeMap<LinkId, VecDeque<Bytes>>,
     /// The losses whose reasons are known.
     losses: Vec<Loss>,
+    /// Members that are back, and the first calls with them, of which this member does not know yet.
+    unannounced: Vec<(u64, Ranks)>,
+    /// The topology of a process that takes the place of a lost one, until it is told its first call.
+    awaiting_welcome: Option<Topology>,
     /// The last request to the parent to confirm, as long as it has not.
     unconfirmed: Option<u64>,
 }
@@ -223,18 +230,11 @@ impl Group {
     fn handle(&mut self, event: Event, now: Instant, out: &mut Vec<Effect>) {
         let before = out.len();
         match event {
+            Event::Up(topology) if topology.joins => self.awaiting_welcome = Some(topology),
             Event::Up(topology) => {
-                self.is_up = true;
                 self.view = GroupView::new(topology);
                 self.collective.up(&self.view);
-                self.cut(LOST_LINK, None, now, out);
-                for event in std::mem::take(&mut self.early_events) {
-                    match event {
-                        Event::Call(id, call) => self.early_call(id, call, now, out),
-                        event => self.handle(event, now, out),
-                    }
-                }
-                return; // what was said of early calls was looked at with them
+                return self.begin(now, out); // what was said of early calls was looked at with them
             }
             Event::Call(id, _) if self.ended => out.push(Effect::Finish(id, Err(CommError::Ended))),
             _ if self.ended => {}
@@ -245,6 +245,11 @@ impl Group {
                 self.early_events.push(Event::Call(id, call));
             }
             Event::Confirm(_) if !self.is_up => {}
+            Event::Frame(LinkId::PARENT, frame) if !self.is_up && self.awaiting_welcome.is_some() => {
+                let Some(topology) = self.awaiting_welcome.take() else { return };
+                self.awaiting_welcome = self.on_welcome(topology, frame, now, out);
+                return;
+            }
             event if !self.is_up => self.early_events.push(event),
             Event::Confirm(number) => {
                 if self.view.topology.has_parent {
@@ -257,6 +262,7 @@ impl Group {
             Event::Cut(link, reason) => self.cut(link, reason, now, out),
             Event::Severed(link, lost, reason) => self.severed(link, &lost, reason, now, out),
             Event::Adopted(adoption) => self.adopted(adoption, now, out),
+            Event::Joins(link, ranks) => self.joins(link, &ranks, now, out),
             Event::Reattached => self.reattached(out),
             Event::Forsaken(link, reason) => self.forsaken(link, reason, now, out),
             Event::Call(id, call) => {
@@ -273,8 +279,21 @@ impl Group {
                 collective.on_woken(&mut CallContext { now, view, kvs, memory, out });
             }
         }
+        self.forget_joins();
         self.drop_upward(before, out);
         self.drop_closed(before, out);
+    }
+
+    /// This process takes part from now on.
+    fn begin(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        self.is_up = true;
+        self.cut(LOST_LINK, None, now, out);
+        for event in std::mem::take(&mut self.early_events) {
+            match event {
+                Event::Call(id, call) => self.early_call(id, call, now, out),
+                event => self.handle(event, now, out),
+            }
+        }
     }
 
     /// Makes a call that was queued before the topology was known, and may have been cancelled
@@ -310,6 +329,9 @@ impl Group {
     }
 
     fn call(&mut self, id: CallId, call: Call, now: Instant, out: &mut Vec<Effect>) {
+        if let Some(rank) = self.is_not_back(&call) {
+            return out.push(Effect::Finish(id, Err(Self::not_back(rank))));
+        }
         match (call, self.view.topology.me) {
             (Call::Send { to, tag, data }, _) => self.p2p.send(id, to, tag, data, &self.view, out),
             (Call::Receive { from, tag }, _) => self.p2p.receive(id, from, tag, &self.view, out),
@@ -321,6 +343,7 @@ impl Group {
             (call, Some(me)) => {
                 let Self { collective, view, kvs, memory, .. } = self;
                 collective.call(id, call, me, &mut CallContext { now, view, kvs, memory, out });
+                self.announce(out);
             }
         }
     }

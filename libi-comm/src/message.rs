@@ -9,14 +9,14 @@ pub(crate) mod p2p;
 
 use bytes::{Buf, Bytes};
 use libi_core::ids::Rank;
-use libi_core::loss::LossReason;
+use libi_core::loss::{Loss, LossReason};
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
 use self::builder::FrameBuilder;
 use crate::contract::Frame;
 use crate::error::AbortCause;
-use crate::group::survival::{Plan, Report};
+use crate::group::survival::{Missing, Plan, Report};
 use crate::reduce::{Element, Op};
 
 /// The head of a message.
@@ -35,8 +35,8 @@ pub(crate) enum Message {
     /// All collective calls before this number are over in the process that sends it.
     Over { before: u64 },
     /// These ranks are lost, in this way if it is known. They took part in all collective calls before
-    /// number `before`.
-    Lost { ranks: Ranks, before: u64, reason: Option<LossReason> },
+    /// number `before`. Of those that had joined, the round in which they had.
+    Lost { ranks: Ranks, before: u64, reason: Option<LossReason>, joined: Vec<(Rank, u64)> },
     /// The receiver is to confirm everything that was sent before.
     Confirm { number: u64 },
     /// The answer.
@@ -62,6 +62,11 @@ pub(crate) enum Message {
     TreeChanged { round: u64 },
     /// To the front end above the top: what was sent to and from these members may be lost.
     Moved { round: u64, moved: Vec<Ranks> },
+    /// To a process that takes the place of a lost member: its first call has this number, and these members
+    /// are missing since this round, in which others have moved. Others may be lost since.
+    Welcome { round: u64, first: u64, missing: Missing, lost: Ranks, losses: Vec<Loss>, moved: Vec<Ranks> },
+    /// To the front end above the top: other processes have taken the places of these lost members.
+    Joined { ranks: Ranks },
 }
 
 /// The header of a frame of a collective call.
@@ -217,7 +222,7 @@ mod tests {
         for news in [
             Message::Grant { nth: 1, limit: 1 },
             Message::Over { before: 1 },
-            Message::Lost { ranks, before: 1, reason: None },
+            Message::Lost { ranks, before: 1, reason: None, joined: Vec::new() },
             Message::Confirm { number: 1 },
             Message::Confirmed { number: 1 },
             Message::Eager { limit: 1 },
@@ -227,6 +232,15 @@ mod tests {
             Message::Completed { before: 1, wanted: 2 },
             Message::TreeChanged { round: 1 },
             Message::Moved { round: 1, moved: Vec::new() },
+            Message::Welcome {
+                round: 1,
+                first: 1,
+                missing: Missing::default(),
+                lost: Ranks::new(),
+                losses: Vec::new(),
+                moved: Vec::new(),
+            },
+            Message::Joined { ranks: Ranks::new() },
         ] {
             assert_eq!(of(&news), (false, false), "{news:?}");
         }

@@ -63,7 +63,9 @@ impl Wires {
                     self.open -= 1;
                 }
                 Effect::WakeAt(_) | Effect::Confirmed(_) => {}
-                Effect::Lost(..) | Effect::Missing(..) => panic!("{effect:?}"),
+                Effect::Lost(..) | Effect::Missing(..) | Effect::Joined(..) | Effect::Begins(_) => {
+                    panic!("{effect:?}")
+                }
             }
         }
     }

@@ -93,7 +93,10 @@ impl Member {
                     }
                 }
                 Effect::WakeAt(_) | Effect::Confirmed(_) => {}
-                Effect::Lost(ranks, _) | Effect::Missing(_, ranks) => panic!("{ranks} lost"),
+                Effect::Lost(ranks, _) | Effect::Missing(_, ranks) | Effect::Joined(ranks, _) => {
+                    panic!("{ranks} lost")
+                }
+                Effect::Begins(first) => panic!("begins at {first}"),
             }
         }
     }

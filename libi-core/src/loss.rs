@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::ranks::Ranks;
 
 /// Lost members, and how they were lost: all that were lost together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
     /// The lost members.
     pub ranks: Ranks,

@@ -31,6 +31,9 @@ pub struct Topology {
     /// Ranks that the parent expects below this process, but which have failed before the session
     /// was up.
     pub lost: Ranks,
+    /// Whether this process takes the place of a lost member while the session is up. Its parent tells it
+    /// from which call on it takes part.
+    pub joins: bool,
 }
 
 /// A child of a process, and the subtree below the child.

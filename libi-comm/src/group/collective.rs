@@ -24,7 +24,7 @@ use super::flow_control::UNWANTED;
 use super::link_map::LinkMap;
 use super::probe::Waits;
 use super::progress::Progress;
-use super::survival::Survival;
+use super::survival::{Missing, Survival};
 use crate::contract::{Call, CallId, Completion, Effect, Outcome};
 use crate::error::{AbortCause, CommError};
 use crate::message::{CallSignature, CollectiveHeader, HeaderFlags, Length, Message};
@@ -34,6 +34,8 @@ use crate::piece::{ALL, Piece};
 #[derive(Debug, Default)]
 pub(crate) struct Collective {
     completion: Completion,
+    /// The first call in which this process takes part.
+    first: u64,
     /// The number of this member's next call.
     next: u64,
     /// All calls that this process knows of are before this number.
@@ -78,6 +80,18 @@ impl Collective {
         self.entered = branches.iter().map(|branch| (branch.link, 0)).collect();
         self.progress = Progress::new(self.completion, view.links_between_members());
         self.survival = Survival::new(&self.completion, view);
+    }
+
+    /// This process takes the place of a lost member. Its first call has this number.
+    pub(crate) fn begin_at(&mut self, round: u64, first: u64, missing: Missing, view: &GroupView) {
+        (self.first, self.next, self.known_before) = (first, first, first);
+        self.progress.restart(first, first, view.links_from(first));
+        self.survival.begin_at(round, first, missing);
+    }
+
+    /// The number of this member's next call.
+    pub(crate) const fn next_call(&self) -> u64 {
+        self.next
     }
 
     /// Nothing waits here to be sent or forwarded.
@@ -141,12 +155,14 @@ impl Collective {
         ctx: &mut CallContext<'_>,
     ) {
         let me = by.0;
-        let contribution = match self.settled(nth, by, contribution, ctx.view) {
+        let earlier = ctx.view.earlier(nth);
+        let view = earlier.as_ref().unwrap_or(ctx.view);
+        let contribution = match self.settled(nth, by, contribution, view) {
             Ok(contribution) => contribution,
             Err(Some(cause)) => return self.begin_abort(nth, cause, ctx),
             Err(None) => return,
         };
-        if let Some(cause) = self.register(nth, by, ctx.view) {
+        if let Some(cause) = self.register(nth, by, view) {
             return self.begin_abort(nth, cause, ctx);
         }
         let was_completed = self.has_completed(nth);
@@ -156,11 +172,11 @@ impl Collective {
             _ => None,
         };
         if let Some(piece) = &given {
-            state.begin_region(piece, ctx.memory, ctx.view);
+            state.begin_region(piece, ctx.memory, view);
         }
-        let contributed = state.contribute(contribution, me, ctx.view);
+        let contributed = state.contribute(contribution, me, view);
         if let Err(why) =
-            contributed.and_then(|()| given.map_or(Ok(()), |piece| state.fill_region(&piece, ctx.view)))
+            contributed.and_then(|()| given.map_or(Ok(()), |piece| state.fill_region(&piece, view)))
         {
             return self.fail_here(nth, why, ctx);
         }
@@ -196,7 +212,9 @@ impl Collective {
         let CollectiveHeader { nth, by, flags } = *header;
         let whole = !flags.more;
         let is_open = self.is_open(nth);
-        let cause = if is_open { self.register(nth, by, ctx.view) } else { self.late_mismatch(nth, by) };
+        let earlier = ctx.view.earlier(nth);
+        let view = earlier.as_ref().unwrap_or(ctx.view);
+        let cause = if is_open { self.register(nth, by, view) } else { self.late_mismatch(nth, by) };
         if flags.entered
             && whole
             && let Some(entered) = self.entered.get_mut(link)
@@ -237,6 +255,8 @@ impl Collective {
         ctx: &mut CallContext<'_>,
     ) -> Result<(), CommError> {
         let Some(state) = self.open.get_mut(&nth) else { return Ok(()) };
+        let earlier = ctx.view.earlier(nth);
+        let view = earlier.as_ref().unwrap_or(ctx.view);
         if state.operation.messages().is_some() {
             state.arrived.push(link, &payload);
             return Ok(());
@@ -250,9 +270,9 @@ impl Collective {
         }
         while !payload.is_empty() {
             let piece = Piece::decode(&mut payload).map_err(|_| CommError::Protocol("an invalid piece"))?;
-            state.begin_region(&piece, ctx.memory, ctx.view);
-            state.receive(link, piece.clone(), ctx.view)?;
-            state.fill_region(&piece, ctx.view)?;
+            state.begin_region(&piece, ctx.memory, view);
+            state.receive(link, piece.clone(), view)?;
+            state.fill_region(&piece, view)?;
         }
         Ok(())
     }
@@ -269,7 +289,8 @@ impl Collective {
         if self.survival.is_halted() || !self.is_open(nth) {
             return;
         }
-        if let Some(cause) = self.register(nth, by, ctx.view) {
+        let earlier = ctx.view.earlier(nth);
+        if let Some(cause) = self.register(nth, by, earlier.as_ref().unwrap_or(ctx.view)) {
             return self.begin_abort(nth, cause, ctx);
         }
         let root = by.1.root.unwrap_or(by.0);
@@ -344,7 +365,8 @@ impl Collective {
         {
             match ctx.view.collective_parent() {
                 Some(parent) => {
-                    if let Err(why) = state.message_up(parent, ctx) {
+                    let earlier = ctx.view.earlier(nth);
+                    if let Err(why) = state.message_up(parent, &mut ctx.seen_in(earlier.as_ref())) {
                         return self.fail_here(nth, why, ctx);
                     }
                     state.to_notify.insert(parent, ());
@@ -355,7 +377,9 @@ impl Collective {
         let Some(state) = self.open.get_mut(&nth) else { return };
         state.send_ready(nth, &mut self.progress, ctx.out);
         if self.progress.may_complete(nth)
-            && let Some(outcome) = state.result(|link| self.progress.may_send(nth, link), ctx.view)
+            && let earlier = ctx.view.earlier(nth)
+            && let view = earlier.as_ref().unwrap_or(ctx.view)
+            && let Some(outcome) = state.result(|link| self.progress.may_send(nth, link), view)
         {
             self.finish(nth, Ok(outcome), ctx);
         }
@@ -373,10 +397,6 @@ impl Collective {
 
     /// A call is over in this process, with this signature, or aborted.
     fn over(&mut self, nth: u64, by: Option<(Rank, CallSignature)>, arrived: u64, ctx: &mut CallContext<'_>) {
-        if self.continues() && ctx.view.members_from_here() == 0 {
-            // Calls other than fences do not pass here any more.
-            return self.progress.restart(nth + 1, std::iter::empty());
-        }
         let freed = self.progress.over(nth, by, arrived);
         self.free(freed);
         self.report_over(ctx);
@@ -401,14 +421,15 @@ impl Collective {
         let Some(state) = self.open.get_mut(&nth).filter(|state| !state.is_done()) else { return };
         // Agents without members only hear of keys.
         let all_hear = state.operation.late_messages().is_some();
-        let branches = ctx.view.topology.branches.iter();
+        let earlier = ctx.view.earlier(nth);
+        let now_seen = earlier.as_ref().unwrap_or(ctx.view);
+        let branches = now_seen.topology.branches.iter();
         let hear = branches.filter(|branch| all_hear || !branch.ranks.is_empty()).map(|branch| branch.link);
         let links = hear.filter(|link| self.entered.contains(*link));
         links.for_each(|link| state.to_notify.insert(link, ()));
         let decided_in = state.decided_in.take();
-        let CallContext { now, view, kvs, memory, out } = ctx;
-        let view = decided_in.as_deref().unwrap_or(*view);
-        if let Err(why) = state.all_called(&mut CallContext { now: *now, view, kvs, memory, out }) {
+        let view = decided_in.as_deref().or(earlier.as_ref());
+        if let Err(why) = state.all_called(&mut ctx.seen_in(view)) {
             return self.fail_here(nth, why, ctx);
         }
         if decided_in.is_some() {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use libi_core::ids::LinkId;
+use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
 use super::Group;
@@ -50,9 +51,15 @@ impl Group {
             }
             Message::Moved { round, moved } => {
                 if view.topology.is_front_end() && !view.topology.top {
-                    p2p.moved(round, &moved, view, out);
+                    p2p.moved(round, &moved, &Ranks::new(), view, out);
                 }
             }
+            Message::Joined { ranks } => {
+                if view.topology.is_front_end() && !view.topology.top {
+                    self.hears_of_joined(&ranks, out);
+                }
+            }
+            Message::Welcome { .. } => {}
             Message::Halt { round, nth } => {
                 if Some(link) == view.collective_parent() {
                     collective.on_halt(round, nth, &mut CallContext { now, view, kvs, memory, out });
@@ -79,9 +86,10 @@ impl Group {
                 let broken = Break { origin, why };
                 collective.abort(nth, broken, Some(link), &mut CallContext { now, view, kvs, memory, out });
             }
-            Message::Lost { mut ranks, before, reason } => {
+            Message::Lost { mut ranks, before, reason, joined } => {
                 if collective.continues() {
                     ranks.remove_all(&view.lost);
+                    ranks.remove_all(&view.joining_members.joined_since(&ranks, &joined));
                     if ranks.is_empty() {
                         return;
                     }

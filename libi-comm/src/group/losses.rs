@@ -21,6 +21,12 @@ impl Group {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
+        if self.view.joining_members.arriving.iter().any(|(arriving, _)| *arriving == link) {
+            // Its members are lost as before, or will be with the plan.
+            self.view.cut.insert(link);
+            self.view.joining_members.closed(link, Ranks::new(), reason);
+            return;
+        }
         if !self.view.is_in_tree(link) {
             return self.severed(link, &Ranks::first(u32::MAX), reason, now, out);
         }
@@ -30,6 +36,7 @@ impl Group {
             return;
         }
         self.view.routes.cut(link);
+        self.view.joining_members.closed(link, ranks.clone(), reason.clone());
         let continues = self.collective.continues();
         let before = if continues {
             self.collective.cut_off(link);
@@ -78,10 +85,14 @@ impl Group {
             let before = self.view.clone();
             let Self { collective, view, kvs, memory, .. } = self;
             collective.pass_on(&plan, &mut CallContext { now, view, kvs, memory, out });
-            let (round, replaced) = (collective.round(), view.rebuild(&collective.tree_changes()));
+            let (round, changes) = (collective.round(), collective.tree_changes());
+            let replaced = view.rebuild(&changes);
+            let admitted = self.admit(&plan, &changes);
+            let Self { collective, view, kvs, memory, .. } = self;
             view.leave_out(&plan.missing);
             collective.resume(&plan, &before, &replaced, &mut CallContext { now, view, kvs, memory, out });
-            self.members_moved(round, &plan.moved, &replaced, out);
+            self.members_moved(round, &plan, &replaced, out);
+            self.admitted(&admitted, &plan.moved, now, out);
             let Self { collective, view, kvs, memory, .. } = self;
             next = collective.react_to_loss(&mut CallContext { now, view, kvs, memory, out });
         }
@@ -99,6 +110,8 @@ impl Group {
     ) {
         self.view.lost.add_all(ranks);
         self.view.forsake(ranks);
+        let again = self.view.joining_members.have_joined(ranks);
+        self.forget_losses(&again);
         if let Some(reason) = reason.clone() {
             self.losses.push(Loss { ranks: ranks.clone(), reason });
         }
@@ -107,7 +120,10 @@ impl Group {
         let Self { collective, view, kvs, p2p, memory, .. } = self;
         let parent = Some(LinkId::PARENT).filter(|_| view.topology.has_parent);
         let branches = view.topology.branches.iter().map(|branch| branch.link).chain(view.joining_links());
-        let frame = Message::Lost { ranks: ranks.clone(), before, reason }.frame(None);
+        let frame = {
+            let joined = view.joining_members.rounds(ranks);
+            Message::Lost { ranks: ranks.clone(), before, reason, joined }.frame(None)
+        };
         for link in parent.into_iter().chain(branches) {
             if Some(link) != from && !view.cut.contains(&link) {
                 out.push(Effect::Send(link, frame.clone()));

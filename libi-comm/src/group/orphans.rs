@@ -50,7 +50,8 @@ use libi_core::topology::Branch;
 
 use super::Group;
 use super::context::CallContext;
-use super::survival::TreeChanges;
+use super::joining::Joins;
+use super::survival::{Plan, TreeChanges};
 use super::view::{GroupView, WayUp};
 use crate::contract::{Adoption, Effect};
 use crate::message::Message;
@@ -78,7 +79,19 @@ impl GroupView {
 
     /// Whether a frame that has arrived over a link goes through the tree, which has this link.
     pub(super) fn is_in_tree(&self, link: LinkId) -> bool {
+        let arriving = &self.joining_members.arriving;
         self.joining.iter().all(|adoption| adoption.link != link)
+            && arriving.iter().all(|(arriving, _)| *arriving != link)
+    }
+
+    /// Processes of this host that take part from the next plan on.
+    pub(super) fn arrived(&self) -> impl Iterator<Item = &(LinkId, Ranks)> {
+        self.joining_members.arriving.iter().filter(|(link, _)| !self.cut.contains(link))
+    }
+
+    /// Members that have joined, as long as earlier calls are in progress.
+    pub(super) const fn joins(&self) -> &Joins {
+        &self.joining_members.joins
     }
 
     /// The members behind the link to a branch, which may be one with the next plan.
@@ -95,7 +108,7 @@ impl GroupView {
 
     /// Processes that have joined take the place of the severed branches above them. Severed branches from
     /// which all members are back or lost are no part of the tree any more.
-    pub(super) fn rebuild(&mut self, TreeChanges { joined, gone }: &TreeChanges) -> Vec<Replaced> {
+    pub(super) fn rebuild(&mut self, TreeChanges { joined, gone, .. }: &TreeChanges) -> Vec<Replaced> {
         let mut replaced: Vec<Replaced> = Vec::new();
         let (joined, joining) = std::mem::take(&mut self.joining)
             .into_iter()
@@ -144,7 +157,7 @@ impl Group {
     pub(super) fn severed(
         &mut self,
         link: LinkId,
-        lost: &Ranks,
+        died: &Ranks,
         reason: Option<LossReason>,
         now: Instant,
         out: &mut Vec<Effect>,
@@ -159,11 +172,12 @@ impl Group {
             return;
         }
         let mut others = behind.clone();
-        others.remove_all(lost);
-        let mut lost = behind.intersection(lost);
+        others.remove_all(died);
+        let mut lost = behind.intersection(died);
         lost.remove_all(&self.view.lost);
         others.remove_all(&self.view.lost);
         self.view.severed.insert(link, others);
+        self.view.joining_members.closed(link, died.clone(), reason.clone());
         let Self { collective, view, kvs, memory, .. } = self;
         collective.sever(link, &mut CallContext { now, view, kvs, memory, out });
         kvs.sever(link, out);
@@ -189,6 +203,7 @@ impl Group {
     /// This process has another parent.
     pub(super) fn reattached(&mut self, out: &mut Vec<Effect>) {
         self.view.way_up = WayUp::Joins;
+        self.collective.has_new_parent();
         self.tell_missed(LinkId::PARENT, out);
         if let Some(number) = self.unconfirmed {
             out.push(Effect::Send(LinkId::PARENT, Message::Confirm { number }.frame(None)));
@@ -214,7 +229,8 @@ impl Group {
         let known = known.into_iter().map(|Loss { ranks, reason }| (ranks, Some(reason)));
         for (ranks, reason) in known.chain((!unknown.is_empty()).then_some((unknown, None))) {
             let before = u64::MAX;
-            out.push(Effect::Send(link, Message::Lost { ranks, before, reason }.frame(None)));
+            let joined = self.view.joining_members.rounds(&ranks);
+            out.push(Effect::Send(link, Message::Lost { ranks, before, reason, joined }.frame(None)));
         }
         self.collective.tell_aborted(link, out);
     }
@@ -238,16 +254,17 @@ impl Group {
     pub(super) fn members_moved(
         &mut self,
         round: u64,
-        moved: &[Ranks],
+        plan: &Plan,
         replaced: &[Replaced],
         out: &mut Vec<Effect>,
     ) {
+        let moved = &plan.moved;
         let Self { view, kvs, p2p, .. } = self;
         if view.topology.top && view.topology.has_parent && !moved.is_empty() {
             let message = Message::Moved { round, moved: moved.to_vec() };
             out.push(Effect::Send(LinkId::PARENT, message.frame(None)));
         }
-        p2p.moved(round, moved, view, out);
+        p2p.moved(round, moved, &plan.joins.in_round(round), view, out);
         kvs.replace(replaced, view, out);
         if std::mem::take(&mut view.way_up) == WayUp::Joins {
             kvs.announce_again(view, out);
@@ -289,7 +306,8 @@ mod tests {
         assert!(!out.iter().any(goes_up), "there is no parent: {out:?}");
         out.clear();
         group.on(Event::Reattached, Instant::ZERO, &mut out);
-        let lost = Message::Lost { ranks: ranks(&[5]), before: u64::MAX, reason: None }.frame(None);
+        let lost = Message::Lost { ranks: ranks(&[5]), before: u64::MAX, reason: None, joined: Vec::new() };
+        let lost = lost.frame(None);
         assert!(matches!(&out[..], [Effect::Send(LinkId::PARENT, frame)] if *frame == lost), "{out:?}");
     }
 }

@@ -145,6 +145,12 @@ impl PointToPoint {
         self.resyncs.lost(ranks);
     }
 
+    /// Other processes have taken the places of these lost members. Messages of the lost ones that were not
+    /// received are dropped.
+    pub(crate) fn joined(&mut self, ranks: &Ranks) {
+        self.receives.forget(ranks);
+    }
+
     fn peers_lost(&mut self, among: &dyn Fn(Address) -> bool, view: &GroupView, out: &mut Vec<Effect>) {
         let (sends, receives, mut ctx) = self.context(view, out);
         sends.peers_lost(among, &mut ctx);

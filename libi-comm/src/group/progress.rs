@@ -44,6 +44,9 @@ pub(crate) struct Progress {
     /// All calls before this number are over, and those in `others`.
     before: u64,
     others: BTreeSet<u64>,
+    /// Calls in which no member here or below takes part, though fences pass here; and those that are over.
+    early: Range<u64>,
+    early_over: BTreeSet<u64>,
     /// The neighbors with which calls are exchanged.
     neighbors: LinkMap<Neighbor>,
     /// The last number that was reported to neighbors.
@@ -63,11 +66,19 @@ impl Progress {
         Self { lead, lead_bytes, neighbors, ..Self::default() }
     }
 
-    /// All calls from this number on begin anew, here and at all neighbors.
-    pub(crate) fn restart(&mut self, first: u64, links: impl Iterator<Item = LinkId>) {
-        let neighbor = || Neighbor { over: first, ..Neighbor::default() };
-        self.neighbors = links.map(|link| (link, neighbor())).collect();
-        (self.before, self.reported) = (first, first);
+    /// All calls from this number on begin anew. Members take part from another one on, here and below, and at
+    /// each neighbor from one of its own.
+    pub(crate) fn restart(
+        &mut self,
+        first: u64,
+        begins: u64,
+        links: impl IntoIterator<Item = (LinkId, u64)>,
+    ) {
+        let neighbor = |over| Neighbor { over, ..Neighbor::default() };
+        self.neighbors = links.into_iter().map(|(link, over)| (link, neighbor(over))).collect();
+        (self.before, self.reported) = (begins, begins);
+        self.early = first..begins;
+        self.early_over.clear();
         self.others.clear();
         self.owed.clear();
         self.signatures.clear();
@@ -75,6 +86,9 @@ impl Progress {
 
     /// Whether a call is over in this process.
     pub(crate) fn is_over(&self, nth: u64) -> bool {
+        if self.early.contains(&nth) {
+            return self.early_over.contains(&nth);
+        }
         nth < self.before || self.others.contains(&nth)
     }
 
@@ -103,10 +117,14 @@ impl Progress {
     /// A call is over in this process, in which so many bytes have arrived; with this signature, or
     /// aborted, without one. Returns the calls that this member may complete from now on.
     pub(crate) fn over(&mut self, nth: u64, by: Option<(Rank, CallSignature)>, arrived: u64) -> Range<u64> {
+        let first = self.before + self.lead;
+        if self.early.contains(&nth) {
+            self.early_over.insert(nth);
+            return first..first;
+        }
         if arrived > self.much() || by.is_none() {
             self.owed.insert(nth);
         }
-        let first = self.before + self.lead;
         if nth == self.before {
             self.before += 1;
             while self.others.first() == Some(&self.before) {
@@ -129,6 +147,7 @@ impl Progress {
     /// All calls before this number are over. Returns the calls that this member may complete from now on.
     pub(crate) fn all_over(&mut self, before: u64) -> Range<u64> {
         let first = self.before + self.lead;
+        self.early.start = self.early.start.max(before);
         if self.before < before {
             self.owed.insert(before - 1);
             self.others = self.others.split_off(&before);

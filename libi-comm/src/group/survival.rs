@@ -58,7 +58,9 @@ use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
 
 use self::plan::settlement;
-pub(crate) use self::plan::{Plan, Report, SettledCall, Settlement, encoded_outcome, replayed_outcome};
+pub(crate) use self::plan::{
+    Missing, Plan, Report, SettledCall, Settlement, encoded_outcome, replayed_outcome,
+};
 use super::arguments::Contribution;
 use super::link_map::LinkMap;
 use super::view::GroupView;
@@ -88,6 +90,8 @@ struct Halt {
     awaited: LinkMap<()>,
     /// What members here and below have said.
     report: Report,
+    /// The members that join behind each branch.
+    below: Vec<(LinkId, Ranks)>,
     is_told: bool,
 }
 
@@ -118,7 +122,7 @@ pub(crate) struct Survival {
     pub(crate) repeated: BTreeMap<u64, Repeated>,
     settled: BTreeMap<u64, SettledCall>,
     /// The members that were missing after each round.
-    missing: BTreeMap<u64, Ranks>,
+    missing: BTreeMap<u64, Missing>,
     /// What each branch has told of completed calls.
     completed_below: LinkMap<u64>,
     /// The last number that was told, and the last that has come from above.
@@ -145,6 +149,10 @@ pub(crate) struct TreeChanges {
     pub(crate) joined: Vec<LinkId>,
     /// Severed links from behind which all members are back or lost.
     pub(crate) gone: Vec<LinkId>,
+    /// The members that join behind each branch.
+    pub(crate) admitted: Vec<(LinkId, Ranks)>,
+    /// The links to new processes of this host.
+    pub(crate) arrived: Vec<LinkId>,
 }
 
 impl Survival {
@@ -193,7 +201,7 @@ impl Survival {
     /// The lost members that are missing in a call that this member completes.
     pub(crate) fn missing_in(&self, nth: u64) -> Ranks {
         let before = self.missing.range(..=self.round_of(nth)).next_back();
-        before.map_or_else(Ranks::new, |(_, ranks)| ranks.clone())
+        before.map_or_else(Ranks::new, |(_, missing)| missing.in_call(nth))
     }
 
     /// How a call is settled that not all members have completed.
@@ -221,12 +229,12 @@ impl Survival {
         let report = Report {
             completed: own.map(|(_, completed)| completed),
             settled: self.kept.iter().filter_map(settled).collect(),
-            moved: Vec::new(),
+            ..Report::default()
         };
         self.round = round;
         self.halts += 1;
         let awaited = view.awaited_links().map(|link| (link, ())).collect();
-        self.halt = Some(Halt { awaited, report, is_told: false });
+        self.halt = Some(Halt { awaited, report, below: Vec::new(), is_told: false });
     }
 
     /// A branch has halted, as the `Halt` of this number has told it to.
@@ -234,6 +242,9 @@ impl Survival {
         if let Some(halt) = self.halt.as_mut().filter(|_| nth == self.halts)
             && halt.awaited.remove(link).is_some()
         {
+            if !report.joins.is_empty() {
+                halt.below.push((link, report.joins.clone()));
+            }
             halt.report.join(report);
         }
     }
@@ -256,8 +267,13 @@ impl Survival {
         })
     }
 
-    /// What follows from what the branches have said.
-    pub(crate) fn next(&mut self, view: &GroupView) -> Next {
+    /// Whether what joins now is in the report of this halt.
+    pub(crate) const fn can_report(&self) -> bool {
+        matches!(&self.halt, Some(halt) if !halt.is_told)
+    }
+
+    /// What follows from what the branches have said. All calls that are known here are before this number.
+    pub(crate) fn next(&mut self, called: u64, view: &GroupView) -> Next {
         let Some(halt) = self.halt.as_mut().filter(|halt| !halt.is_told) else { return Next::Waits };
         halt.awaited.retain(|link, ()| view.severed.get(&link).is_none_or(|ranks| !ranks.is_empty()));
         if !halt.awaited.is_empty() {
@@ -266,7 +282,12 @@ impl Survival {
         halt.is_told = true;
         let mut report = std::mem::take(&mut halt.report);
         report.moved.extend(view.joining.iter().map(|adoption| adoption.ranks.clone()));
+        report.called = report.called.max(called);
+        let arrived = || view.arrived();
+        arrived().for_each(|(_, ranks)| report.joins.add_all(ranks));
         self.changes = TreeChanges {
+            admitted: std::mem::take(&mut halt.below),
+            arrived: arrived().map(|(link, _)| *link).collect(),
             joined: view.joining.iter().map(|adoption| adoption.link).collect(),
             gone: view.severed.keys().copied().collect(), // none has members left
         };
@@ -276,10 +297,25 @@ impl Survival {
         if report.settled.iter().any(|call| view.lost.contains(call.by)) {
             return Next::HaltsAgain;
         }
-        let first = report.completed.unwrap_or_default().max(self.completed);
+        let mut joins = view.joins().clone();
+        joins.remove_all(&view.lost);
+        let mut first = report.completed.unwrap_or_default().max(self.completed);
+        // Processes that have missed a plan have completed nothing since.
+        first = joins.first_of(&report.joins).unwrap_or(first).min(first);
+        let mut new = report.joins;
+        new.remove_all(&joins.ranks());
+        let mut missing = view.lost.clone();
+        missing.remove_all(&new);
+        joins.add(self.round, report.called.max(first), new);
         let settled: Vec<_> = report.settled.into_iter().filter(|call| call.nth >= first).collect();
         let before = self.missing_since(&settled);
-        Next::Resumes(Plan { missing: view.lost.clone(), first, settled, before, moved: report.moved })
+        Next::Resumes(Plan { missing, first, settled, before, moved: report.moved, joins })
+    }
+
+    /// This process begins with this call, after a round with these missing members.
+    pub(crate) fn begin_at(&mut self, round: u64, first: u64, missing: Missing) {
+        (self.round, self.told) = (round, first);
+        self.missing.insert(round, missing);
     }
 
     /// Calls go on by this plan. Returns the calls of this member that not all have completed.
@@ -287,7 +323,15 @@ impl Survival {
         self.halt = None;
         self.completed_below.retain(|link, _| view.has_members(link));
         self.missing = plan.before.iter().cloned().collect();
-        self.missing.insert(self.round, plan.missing.clone());
+        let missing = Missing { ranks: plan.missing.clone(), joins: plan.joins.clone() };
+        self.missing.insert(self.round, missing);
+        // What is new has no part in earlier calls.
+        for branch in view.branches_with_members() {
+            if self.completed_below.get(branch.link).is_none() && !view.cut.contains(&branch.link) {
+                let first = plan.joins.first_of(&branch.ranks).unwrap_or(plan.first);
+                self.completed_below.insert(branch.link, first);
+            }
+        }
         self.forget_before(plan.first);
         self.settled = plan.settled.iter().map(|call| (call.nth, call.clone())).collect();
         self.kept.keys().copied().collect()
@@ -295,10 +339,10 @@ impl Survival {
 
     /// The members that were missing after earlier rounds: of these, only those are needed after which a
     /// settled call has begun.
-    fn missing_since(&self, settled: &[SettledCall]) -> Vec<(u64, Ranks)> {
+    fn missing_since(&self, settled: &[SettledCall]) -> Vec<(u64, Missing)> {
         let Some(oldest) = settled.iter().map(|call| call.round).min() else { return Vec::new() };
         let oldest = self.missing.range(..=oldest).next_back().map_or(oldest, |(round, _)| *round);
-        self.missing.range(oldest..).map(|(round, ranks)| (*round, ranks.clone())).collect()
+        self.missing.range(oldest..).map(|(round, missing)| (*round, missing.clone())).collect()
     }
 
     /// The process has another parent, or branches are new: nothing was told there. Returns what is to be told
@@ -328,6 +372,10 @@ impl Survival {
     pub(crate) fn hears_of_wanted(&mut self, before: u64) {
         self.want(before);
         self.wanted_told = before.max(self.wanted_told);
+    }
+
+    pub(crate) const fn completed(&self) -> u64 {
+        self.completed
     }
 
     /// Whether all members have completed the calls before this number.

@@ -6,6 +6,7 @@ use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
 use libi_core::topology::{Branch, Topology};
 
+use super::joining::Joining;
 use crate::contract::{Address, Adoption};
 use crate::error::CommError;
 use crate::routes::{Hop, Routes};
@@ -32,6 +33,8 @@ pub(crate) struct GroupView {
     pub(super) joining: Vec<Adoption>,
     /// How the link to the parent is.
     pub(super) way_up: WayUp,
+    /// Processes that take the places of lost members.
+    pub(super) joining_members: Joining,
     /// Branches that were replaced, each with one of those that have taken their place, in that order.
     pub(super) replaced: Vec<(LinkId, LinkId)>,
 }
@@ -57,6 +60,13 @@ impl GroupView {
         let routes = Routes::new(&topology);
         let missing = topology.absent.clone();
         Self { topology, routes, missing, ..Self::default() }
+    }
+
+    /// The routes follow from the branches, and from the links of these that are closed.
+    pub(super) fn rebuild_routes(&mut self) {
+        self.routes = Routes::new(&self.topology);
+        let closed = self.cut.iter().filter(|link| !self.severed.contains_key(link));
+        closed.for_each(|link| self.routes.cut(*link));
     }
 
     /// Collective calls go on without these lost members.

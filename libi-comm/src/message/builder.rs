@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_long_head_is_encoded_as_well() {
         let ranks = (0..100).map(|nth| libi_core::ids::Rank(2 * nth)).collect();
-        let message = Message::Lost { ranks, before: 9, reason: None };
+        let message = Message::Lost { ranks, before: 9, reason: None, joined: Vec::new() };
         let frame = FrameBuilder::default().frame_of(&message);
         assert_eq!(Message::decode(frame.concat()).map(|(message, _)| message), Some(message));
     }

@@ -72,7 +72,7 @@ pub(crate) fn some_call_waits_forever(world: &Cluster) -> bool {
         given_up
             && match world.session.steps[record.step as usize] {
                 // The other end of a message that was cancelled.
-                Step::P2p { .. } => record.until.since(record.at) < LONG,
+                Step::P2p { .. } => !record.is_in_doubt && record.until.since(record.at) < LONG,
                 Step::Get { wait: true, .. } => world.may_be_missing(member, record),
                 _ => false,
             }
@@ -112,7 +112,8 @@ impl History {
                 if let Some(what) = step.calls(record.step, &world.session, Address::Rank(me)).first()
                     && let Some(what) = what_is_called(what, me)
                 {
-                    called.entry(record.step).or_default().insert(me, (record.at, what));
+                    // A process that takes the place of another may make the same call.
+                    called.entry(record.step).or_default().entry(me).or_insert((record.at, what));
                 }
             }
         }
@@ -350,13 +351,13 @@ fn needed(world: &Cluster, step: &Step, me: Rank) -> Vec<Rank> {
 /// Whether a process had cancelled a call of a step, or made an invalid one.
 fn has_given_up(world: &Cluster, who: Address, step: u32, at: Instant) -> bool {
     let bad_roots = world.scenario.bad_roots.contains(&(who, step));
-    let who = world.members.iter().find(|member| member.process.address == Some(who));
+    let mut processes = world.members.iter().filter(|member| member.process.address == Some(who));
     let given_up = |(when, ending): &(Instant, Ending)| *ending == Ending::GivenUp && *when <= at;
     let call = |record: &Record| {
         let made = bad_roots && record.at <= at;
         record.step == step && (made || record.ended.as_ref().is_some_and(given_up))
     };
-    who.is_some_and(|who| who.calls.values().any(call))
+    processes.any(|process| process.calls.values().any(call))
 }
 
 fn differ(one: &CallSignature, other: &CallSignature) -> bool {

@@ -1,6 +1,7 @@
 //! What must hold where calls go on without lost members: all others agree which are missing in a call.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use libi_comm::{Address, CommError};
 use libi_core::ids::Rank;
@@ -44,12 +45,17 @@ fn have_left_in_order(world: &Cluster) -> Result<(), String> {
             _ => {}
         }
     }
-    if let Some(who) = unsettled.filter(|_| are_only_lost(world)) {
+    // A member that waits in vain for a message keeps others from leaving.
+    let lasts = |record: &Record| record.ended.as_ref().map(|(at, _)| at.since(record.at));
+    let waits = |record: &Record| record.is_in_doubt && lasts(record) > Some(Duration::from_secs(1));
+    let all_go_on = || !world.members.iter().any(|member| member.calls.values().any(waits));
+    if let Some(who) = unsettled.filter(|_| are_only_lost(world) && all_go_on()) {
         return Err(format!("{who} has left although others may need it"));
     }
     let records = world.members.iter().flat_map(|member| member.calls.values().map(move |it| (member, it)));
     for (member, record) in records {
-        if let Some(rank) = record.missing.iter().find(|rank| settled.contains(rank)) {
+        let has_left = |rank: &&Rank| settled.contains(*rank) && !world.was_restarted(**rank);
+        if let Some(rank) = record.missing.iter().find(has_left) {
             let who = &member.process;
             return Err(format!("{who} misses {rank}, which had completed all: {record:?}"));
         }
@@ -65,11 +71,16 @@ fn is_true(world: &Cluster, member: &Member, step: &Step, record: &Record) -> Re
     if let Some(rank) = record.missing.iter().find(|rank| !is_lost(rank)) {
         return Err(format!("{who} misses {rank}, which is not lost: {record:?}"));
     }
+    if let Some(rank) = world.leaves_out(record.step, &record.missing) {
+        return Err(format!("{who} misses {rank}, which is back: {record:?}"));
+    }
     match ending {
         _ if !are_only_lost(world) => Ok(()),
         Ending::Right => Ok(()),
         Ending::Failed(CommError::PeerLost { ranks, .. })
-            if root(step).is_some_and(|root| ranks.contains(root)) =>
+            if root(step).is_some_and(|root| {
+                ranks.contains(root) && world.leaves_out(record.step, &[root]).is_none()
+            }) =>
         {
             Ok(())
         }

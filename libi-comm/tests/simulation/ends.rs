@@ -40,6 +40,7 @@ impl Cluster {
             return;
         }
         agenda.end(id);
+        self.may_come_back(id, agenda);
         self.lose(id, agenda.now());
         let member = &self.members[id.0 as usize];
         let links = member.process.links.keys().copied().chain([LinkId::PARENT]);

@@ -31,6 +31,8 @@ pub(crate) struct Record {
     pub(crate) ended: Option<(Instant, Ending)>,
     /// The lost members that are missing in its result.
     pub(crate) missing: Vec<Rank>,
+    /// Whether the other end of a message may have been lost meanwhile, and is back.
+    pub(crate) is_in_doubt: bool,
 }
 
 /// A process and the progress of its program.
@@ -50,12 +52,27 @@ pub(crate) struct Member {
     pub(crate) calls: BTreeMap<CallId, Record>,
     /// Links that are closed or about to be.
     pub(crate) cut: BTreeSet<LinkId>,
+    /// The step from which on it takes part, if it has taken the place of a lost member.
+    pub(crate) joined: Option<u32>,
+    /// The first step with others that have, as far as it was told.
+    pub(crate) told: BTreeMap<Rank, u32>,
 }
 
 impl Member {
     pub(crate) fn new(process: Process) -> Self {
-        let (next, open, calls, cut) = Default::default();
-        Self { process, alive: true, lost: None, leaves: None, left_settled: None, next, open, calls, cut }
+        Self {
+            process,
+            alive: true,
+            lost: None,
+            leaves: None,
+            left_settled: None,
+            next: 0,
+            open: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            joined: None,
+            told: BTreeMap::new(),
+        }
     }
 
     /// Whether it has made this call of a step successfully.

@@ -27,7 +27,8 @@ pub(crate) fn are_true(world: &Cluster, ranks: &Ranks, why: &[Loss], at: Instant
         let of_rank = |member: &Member| member.process.address == Some(Address::Rank(rank));
         // A process that was adopted may have been lost with an earlier parent before.
         let above = |at: &usize| world.parents[*at];
-        let mut places = std::iter::successors(world.members.iter().position(of_rank), above);
+        let own = (0..world.members.len()).filter(|process| of_rank(&world.members[*process]));
+        let mut places = own.flat_map(|own| std::iter::successors(Some(own), above));
         let named = places.find(|process| place(*process) == host);
         named.is_some_and(|process| world.members[process].lost.is_some_and(|lost| lost <= at))
     };

@@ -38,6 +38,8 @@ pub(crate) struct Scenario {
     pub(crate) kills: Vec<(Duration, Victim)>,
     /// Processes that end when their program is over, if they have no children.
     pub(crate) leavers: BTreeSet<Address>,
+    /// Whether other processes take the places of members that end beside the leader of their host.
+    pub(crate) restarts: bool,
     /// Extra pauses before a step.
     pub(crate) slow: BTreeMap<(Address, u32), Duration>,
     /// Processes that stop calling at a step.
@@ -323,7 +325,7 @@ fn session(seed: u64, rng: &mut Rng) -> Session {
     session_of(shape, |rng| 1 + rng.below(12), rng)
 }
 
-fn session_of(shape: Shape, steps: fn(&mut Rng) -> u64, rng: &mut Rng) -> Session {
+pub(crate) fn session_of(shape: Shape, steps: fn(&mut Rng) -> u64, rng: &mut Rng) -> Session {
     let flight = [1, 1, 2, 4, 9][rng.below(5) as usize];
     let mut session = Session::new(format!("seed {}", shape.seed), shape, flight);
     for _ in 0..steps(rng) {
@@ -333,7 +335,7 @@ fn session_of(shape: Shape, steps: fn(&mut Rng) -> u64, rng: &mut Rng) -> Sessio
 }
 
 /// A key of a lost member would be waited for until the timeout.
-fn without_waiting(session: &mut Session) {
+pub(crate) fn without_waiting(session: &mut Session) {
     for step in session.steps.iter_mut().filter(|step| matches!(step, Step::Get { wait: true, .. })) {
         *step = Step::Barrier;
     }

@@ -18,6 +18,7 @@ use libi_core::time::Instant;
 
 use crate::member::{Ending, Member, Record, Traffic, call_id, in_order, other_end};
 use crate::reasons;
+use crate::restarts::IN_DOUBT;
 use crate::scenario::{Scenario, Victim};
 use libi_cases::heap::Heap;
 use libi_cases::step::Step;
@@ -41,6 +42,8 @@ pub(crate) enum Happening {
     GivesUp(Id),
     /// A process waits no longer for those behind a link.
     Forsakes(Id, LinkId),
+    /// Another process takes the place of this one, which has died.
+    Returns(Id),
     /// A process is woken, as it has asked.
     Wakes(Id),
 }
@@ -67,6 +70,8 @@ pub(crate) struct Cluster {
     pub(crate) without_parent: BTreeMap<Id, (Instant, Instant)>,
     /// How many orphans were adopted.
     pub(crate) adoptions: u64,
+    /// How many members were restarted.
+    pub(crate) returns: u64,
 }
 
 impl Cluster {
@@ -76,7 +81,8 @@ impl Cluster {
         let parents = processes.iter().map(|process| process.parent.map(|(parent, _)| parent)).collect();
         let ring = places.iter().filter_map(|at| processes[*at].topology.me).collect();
         Self {
-            oracle: Oracle::new(session.clone(), Some(ring)),
+            // Members that come back have other neighbors.
+            oracle: Oracle::new(session.clone(), Some(ring).filter(|_| !scenario.restarts)),
             without: BTreeMap::new(),
             members: processes.into_iter().map(Member::new).collect(),
             traffic: Traffic::default(),
@@ -88,6 +94,7 @@ impl Cluster {
             connected: BTreeMap::new(),
             without_parent: BTreeMap::new(),
             adoptions: 0,
+            returns: 0,
             session,
             scenario,
         }
@@ -128,7 +135,7 @@ impl Cluster {
     /// The process that is to die.
     fn victim(&self, who: Victim) -> Option<usize> {
         let (Victim::Process(address) | Victim::AgentOf(address)) = who;
-        let process = self.members.iter().position(|member| member.process.address == Some(address))?;
+        let process = self.members.iter().rposition(|member| member.process.address == Some(address))?;
         match (who, self.members[process].process.parent) {
             (Victim::AgentOf(_), Some((agent, _))) => Some(agent),
             _ => Some(process),
@@ -139,10 +146,9 @@ impl Cluster {
         &mut self.members[id.0 as usize]
     }
 
-    /// When a rank was lost.
+    /// When a rank was lost first.
     pub(crate) fn lost(&self, rank: Rank) -> Option<Instant> {
-        let address = Some(Address::Rank(rank));
-        self.members.iter().find(|member| member.process.address == address)?.lost
+        self.processes_of(rank).filter_map(|member| member.lost).min()
     }
 
     /// The step of a process: that of the program, or its mistake.
@@ -190,11 +196,12 @@ impl Cluster {
             }
             let timeout = self.scenario.timeout(who, step);
             for (nth, call) in calls.into_iter().enumerate() {
+                let is_in_doubt = self.may_wait_in_vain(id, step, nth);
+                let timeout = if is_in_doubt { timeout.min(IN_DOUBT) } else { timeout };
                 let (at, until) = (agenda.now(), agenda.now() + timeout);
                 let call_id = call_id(step, nth);
-                self.member(id)
-                    .calls
-                    .insert(call_id, Record { step, nth, at, until, ended: None, missing: Vec::new() });
+                let record = Record { step, nth, at, until, ended: None, missing: Vec::new(), is_in_doubt };
+                self.member(id).calls.insert(call_id, record);
                 agenda.tell(at, id, Event::Call(call_id, call));
                 agenda.plan(until, Happening::Expires(id, call_id));
             }
@@ -274,11 +281,10 @@ impl Cluster {
         let Some(Step::Get { of, .. }) = self.session.steps.get(record.step as usize) else { return false };
         let asked = self.session.steps[record.step as usize].asked(&self.session, who);
         let Some(id) = asked.get(record.nth) else { return false };
-        let owner = Some(Address::Rank(Rank(id.from)));
-        let owner = self.members.iter().find(|member| member.process.address == owner);
+        let owner = || self.processes_of(Rank(id.from));
         // Calls go on without a member, and its keys are lost with it.
-        let is_gone = self.scenario.completion.continues && owner.is_some_and(|owner| owner.lost.is_some());
-        is_gone || !owner.is_some_and(|owner| owner.did(*of, id.nth)) || !member.did(of + 1, 0)
+        let is_gone = self.scenario.completion.continues && owner().any(|owner| owner.lost.is_some());
+        is_gone || !owner().any(|owner| owner.did(*of, id.nth)) || !member.did(of + 1, 0)
     }
 
     fn send(
@@ -342,6 +348,8 @@ impl World for Cluster {
                     record.missing = ranks.iter().collect();
                 }
             }
+            Effect::Joined(ranks, first) => self.is_told_of(from, &ranks, first),
+            Effect::Begins(first) => self.begins(from, first, agenda),
             Effect::WakeAt(at) => agenda.plan(at, Happening::Wakes(from)),
             Effect::Lost(ranks, _) => {
                 let who = &self.members[from.0 as usize].process;
@@ -363,6 +371,7 @@ impl World for Cluster {
                 }
             }
             Happening::Dies(id) => self.die(id, agenda),
+            Happening::Returns(id) => self.comes_back(id, agenda),
             Happening::Seeks(id) => self.seek(id, agenda),
             Happening::GivesUp(id) => self.give_up(id, agenda),
             Happening::Forsakes(id, link) => self.forsake(id, link, agenda),

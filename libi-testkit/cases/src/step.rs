@@ -195,6 +195,14 @@ impl Step {
         Transfers::of(*pattern, tags, *count, step, session, who).nth(call)
     }
 
+    /// The process at the other end of the message of one call of a process.
+    pub fn peer(&self, step: u32, session: &Session, who: Address, call: usize) -> Option<Address> {
+        match self.transfer(step, session, who, call)? {
+            Transfer::Sent { to, .. } => Some(to),
+            Transfer::Expected { from, .. } => Some(from),
+        }
+    }
+
     fn puts(&self, step: u32, session: &Session, who: Address) -> impl Iterator<Item = (String, Bytes)> {
         let (count, lengths) = match (self, who) {
             (Self::Put { count, lengths, .. }, Address::Rank(rank)) if session.has(rank) => {

@@ -68,7 +68,7 @@ impl Collective {
         ctx: &mut CallContext<'_>,
     ) -> bool {
         // With strict completion, a call that is over here is complete at all members.
-        let is_past = self.completion.strict && self.progress.is_over(nth);
+        let is_past = self.completion.strict && self.progress.is_over(nth) || nth < self.first;
         if is_past || self.missing_at(nth).is_some() || !self.broken.add(nth, broken) {
             return false;
         }
@@ -162,6 +162,7 @@ impl Collective {
             return;
         }
         let message = Bytes::from(self.late_messages.remove(&nth).unwrap_or_default());
-        apply_late(messages, header, message, ctx);
+        let earlier = ctx.view.earlier(nth);
+        apply_late(messages, header, message, &mut ctx.seen_in(earlier.as_ref()));
     }
 }

@@ -21,6 +21,11 @@ impl Collective {
         self.completion.continues
     }
 
+    /// All members have completed the calls before this number.
+    pub(crate) const fn completed(&self) -> u64 {
+        self.survival.completed()
+    }
+
     pub(crate) const fn is_halted(&self) -> bool {
         self.survival.is_halted()
     }
@@ -105,6 +110,18 @@ impl Collective {
         }
     }
 
+    /// The parent is another process. What is reported before it tells to halt is no answer to it.
+    pub(crate) const fn has_new_parent(&mut self) {
+        self.survival.answers = 0;
+    }
+
+    /// A process of this host takes the place of a lost member with the next plan.
+    pub(crate) fn arrives(&mut self, ctx: &mut CallContext<'_>) {
+        if !self.survival.can_report() {
+            self.tree_changed(self.survival.round + 1, ctx);
+        }
+    }
+
     fn halt_frame(&self) -> Frame {
         Message::Halt { round: self.survival.round, nth: self.survival.halts }.frame(None)
     }
@@ -129,7 +146,7 @@ impl Collective {
     fn halt_further(&mut self, ctx: &mut CallContext<'_>) -> Option<Plan> {
         loop {
             let (round, nth) = (self.survival.round, self.survival.answers);
-            match self.survival.next(ctx.view) {
+            match self.survival.next(self.known_before, ctx.view) {
                 Next::Waits => return None,
                 Next::Resumes(plan) => return Some(plan),
                 Next::HaltsAgain => self.halt(round + 1, ctx),
@@ -170,7 +187,8 @@ impl Collective {
         self.join(plan.first, before.way_up == WayUp::Joins, replaced, ctx);
         let mut halted = std::mem::take(&mut self.open);
         self.freed = 0..0;
-        self.progress.restart(plan.first, ctx.view.links_between_members());
+        let begins = ctx.view.begins(plan.first).max(self.first);
+        self.progress.restart(plan.first, begins, ctx.view.links_from(begins));
         for nth in self.broken.from(plan.first).collect::<Vec<_>>() {
             let _ = self.progress.over(nth, None, 0);
         }
@@ -182,12 +200,15 @@ impl Collective {
                 (Settlement::Replay, _) => {}
                 (Settlement::Repeat, Some(mut state)) if !state.is_done() => {
                     // Its messages from below stay, and are used with the branches of that time.
-                    state.decided_in = Some(Box::new(before.clone()));
+                    let seen = before.earlier(*nth).unwrap_or_else(|| before.clone());
+                    state.decided_in = Some(Box::new(seen));
                     self.open.insert(*nth, state);
                 }
                 (_, state) => {
                     self.repeat(*nth, ctx);
-                    if let Some(outcome) = state.and_then(|mut state| state.settle(ctx.view)) {
+                    let earlier = ctx.view.earlier(*nth);
+                    let view = earlier.as_ref().unwrap_or(ctx.view);
+                    if let Some(outcome) = state.and_then(|mut state| state.settle(view)) {
                         self.finish(*nth, Ok(outcome), ctx);
                     }
                     let _ = self.progress.over(*nth, None, 0);
@@ -208,7 +229,7 @@ impl Collective {
         let all: Vec<LinkId> = replaced.iter().flat_map(|old| &old.by).copied().collect();
         // What is severed once more has completed no more than all others, either.
         let (before, wanted) = self.survival.joins(&all, is_orphan, first, ctx.view);
-        let branches: Vec<LinkId> = all.into_iter().filter(|link| !ctx.view.cut.contains(link)).collect();
+        let mut branches: Vec<LinkId> = all.into_iter().filter(|link| !ctx.view.cut.contains(link)).collect();
         branches.iter().for_each(|link| self.entered.insert(*link, 0));
         let frame = Message::Completed { before, wanted }.frame(None);
         ctx.out.extend(branches.iter().map(|link| Effect::Send(*link, frame.clone())));
@@ -217,6 +238,13 @@ impl Collective {
                 if let Some(message) = repeated.messages.remove(link) {
                     repeated.messages.extend(by.iter().map(|link| (*link, message.clone())));
                 }
+            }
+        }
+        for branch in &ctx.view.topology.branches {
+            // A process that has joined is a new branch.
+            if !self.entered.contains(branch.link) && !ctx.view.cut.contains(&branch.link) {
+                self.entered.insert(branch.link, first);
+                branches.push(branch.link);
             }
         }
         let new = branches.into_iter().chain(ctx.view.collective_parent().filter(|_| is_orphan));

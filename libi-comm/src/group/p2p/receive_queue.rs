@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
+use libi_core::ranks::Ranks;
 
 use super::send_queue::{CHUNK, EAGER_LIMIT, EAGER_MAX, cost};
 use super::{P2pContext, lost};
@@ -284,6 +285,11 @@ impl ReceiveQueue {
             }
         }
         self.peers.retain(|from, peer| !(among(*from) && peer.tags.is_empty()));
+    }
+
+    /// What lost members have sent and was not received is dropped: others take their places.
+    pub(super) fn forget(&mut self, lost: &Ranks) {
+        self.peers.retain(|from, _| !matches!(from, Address::Rank(rank) if lost.contains(*rank)));
     }
 
     /// Ends the transfer of a message. Returns its receive.

@@ -128,8 +128,15 @@ fn affected(moved: &Ranks, view: &GroupView) -> Peers {
 }
 
 impl PointToPoint {
-    /// The routes of these members have changed, in this round.
-    pub(crate) fn moved(&mut self, round: u64, moved: &[Ranks], view: &GroupView, out: &mut Vec<Effect>) {
+    /// The routes of these members have changed, in this round. Others are new in it.
+    pub(crate) fn moved(
+        &mut self,
+        round: u64,
+        moved: &[Ranks],
+        new: &Ranks,
+        view: &GroupView,
+        out: &mut Vec<Effect>,
+    ) {
         // An agent has no messages of its own.
         if view.topology.me.is_none() && !view.topology.is_front_end() {
             return;
@@ -138,6 +145,7 @@ impl PointToPoint {
         for moved in moved {
             let mut peers = affected(moved, view);
             peers.remove_all(&Peers { ranks: view.lost.clone(), front_end: false });
+            peers.remove_all(&Peers { ranks: new.clone(), front_end: false });
             let known = self.sends.receivers().chain(self.receives.senders());
             to_tell.extend(known.filter(|who| peers.contains(*who)));
             self.resyncs.awaited.add(round, peers.clone());
@@ -290,7 +298,7 @@ mod tests {
         let branch = Branch { link: LinkId(3), ranks: peers(&[1], false).ranks, local: false };
         let view = GroupView::new(Topology { size: 2, branches: vec![branch], ..Topology::default() });
         let (mut p2p, mut out) = (PointToPoint::default(), Vec::new());
-        p2p.moved(4, &[peers(&[1], false).ranks], &view, &mut out);
+        p2p.moved(4, &[peers(&[1], false).ranks], &Ranks::new(), &view, &mut out);
         let parts = vec![PartialArrival { id: 7, tag: 2, pulled: None }];
         let arrived = Arrivals { newest: 7, consumed: 0, parts };
         p2p.on_resync(ONE, 4, &arrived, &view, &mut out);

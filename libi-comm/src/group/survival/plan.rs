@@ -8,6 +8,7 @@ use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::Outcome;
+use crate::group::joining::Joins;
 use crate::group::operation::{Operation, Receivers, Transport};
 use crate::message::{CallSignature, Kind};
 
@@ -42,6 +43,27 @@ pub(crate) struct Report {
     pub(crate) settled: Vec<SettledCall>,
     /// The members behind each link that is new since the last plan.
     pub(crate) moved: Vec<Ranks>,
+    /// One of them has made all calls before this number, or knows of them.
+    pub(crate) called: u64,
+    /// Lost members in whose places others have come.
+    pub(crate) joins: Ranks,
+}
+
+/// The members that are missing after a round.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Missing {
+    pub(crate) ranks: Ranks,
+    /// Those that are missing only in calls before their first one.
+    pub(crate) joins: Joins,
+}
+
+impl Missing {
+    /// Those that are missing in a call.
+    pub(crate) fn in_call(&self, nth: u64) -> Ranks {
+        let mut all = self.ranks.clone();
+        all.add_all(&self.joins.after(nth));
+        all
+    }
 }
 
 /// How calls go on.
@@ -54,15 +76,20 @@ pub(crate) struct Plan {
     /// Later calls that are settled, in ascending order.
     pub(crate) settled: Vec<SettledCall>,
     /// The members that were missing after earlier rounds, as far as settled calls have begun then.
-    pub(crate) before: Vec<(u64, Ranks)>,
+    pub(crate) before: Vec<(u64, Missing)>,
     /// The members behind each link that is new. What was sent to and from them may be lost.
     pub(crate) moved: Vec<Ranks>,
+    /// The members that have joined, with their first calls, as long as not all have completed all earlier
+    /// calls.
+    pub(crate) joins: Joins,
 }
 
 impl Report {
     /// Adds what others have said.
     pub(super) fn join(&mut self, mut other: Self) {
         self.moved.append(&mut other.moved);
+        self.called = self.called.max(other.called);
+        self.joins.add_all(&other.joins);
         self.completed = [self.completed, other.completed].into_iter().flatten().min();
         let mut all: BTreeMap<u64, SettledCall> = BTreeMap::new();
         for call in std::mem::take(&mut self.settled).into_iter().chain(other.settled) {

@@ -142,7 +142,7 @@ impl Cluster {
                 Effect::Finish(id, result) => {
                     assert!(self.results.insert(id, result).is_none(), "{id:?} is over twice");
                 }
-                Effect::Lost(..) | Effect::Missing(..) => {}
+                Effect::Lost(..) | Effect::Missing(..) | Effect::Joined(..) | Effect::Begins(_) => {}
                 Effect::Confirmed(number) => self.confirmed.push((who, number)),
                 Effect::WakeAt(at) => drop(self.wakes.insert(who, at)),
             }

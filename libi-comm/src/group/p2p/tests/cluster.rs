@@ -74,6 +74,7 @@ impl Cluster {
                 local: false,
                 branches: children.iter().enumerate().map(branch).collect(),
                 lost: Ranks::new(),
+                joins: false,
             };
             let mut neighbours: BTreeMap<LinkId, usize> =
                 children.iter().enumerate().map(|(nth, &child)| (link(nth), child)).collect();

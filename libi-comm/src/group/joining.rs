@@ -1,0 +1,311 @@
+//! What a group does when another process takes the place of a lost member.
+//!
+//! The process is started on the host of the lost one, and its parent is the same. Its parent learns of it
+//! [from its driver](Event::Joins), and tells the top; all processes learn of it by a
+//! [plan](super::survival), at the same place in the order of frames:
+//!
+//! ```text
+//!   new process              its parent                              top
+//!     | (has no calls yet)      | TreeChanged ------------------------> | the next round
+//!     |                         | <------------------------------ Halt |
+//!     |                         | Halted: these members join, and       |
+//!     |                         |   so many calls were made ----------> | the first call with them: after
+//!     | <--------------- Welcome| <---------------------------- Resume |   all that any member has made
+//!     | (calls, messages, keys) |                                       |
+//! ```
+//!
+//! | state of a member | event | next state |
+//! |---|---|---|
+//! | lost | `Joins` at its parent | arriving: in the next report of the parent |
+//! | arriving | its link is closed | lost, as before |
+//! | arriving | a plan with it | takes part from a call on, which is the same everywhere |
+//! | arriving | a plan without it | arriving: it came after the report |
+//! | takes part | its link was closed before the plan came | lost anew |
+//!
+//! Calls before the first one go on without the new process, also if they began anew with the plan: each
+//! call is made in the view of its number ([`GroupView::earlier`]), as long as not all have completed them.
+//! A plan names all processes that have joined since, so that one which has missed a plan, as an orphan does,
+//! admits them with the same first call.
+//!
+//! For a program the member is back when it has made all calls before the first one: until then its messages
+//! to it fail, as they did. What the lost process had sent and was not received is forgotten with the plan.
+
+mod admission;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use libi_core::ids::{LinkId, Rank};
+use libi_core::loss::{Loss, LossReason};
+use libi_core::ranks::Ranks;
+use libi_core::time::Instant;
+use libi_core::topology::Topology;
+use serde::{Deserialize, Serialize};
+
+use self::admission::Admitted;
+use super::Group;
+use super::GroupView;
+use super::context::CallContext;
+use super::survival::{Missing, Plan, TreeChanges};
+use crate::contract::{Address, Call, Effect};
+use crate::error::CommError;
+use crate::message::Message;
+
+/// Members that have joined in a round, and the number of the first call in which they take part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Join {
+    round: u64,
+    first: u64,
+    ranks: Ranks,
+}
+
+/// Members that have joined, as long as earlier calls are in progress.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Joins(Vec<Join>);
+
+impl Joins {
+    pub(crate) fn add(&mut self, round: u64, first: u64, ranks: Ranks) {
+        if !ranks.is_empty() {
+            self.0.push(Join { round, first, ranks });
+        }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them.
+    pub(crate) fn ranks(&self) -> Ranks {
+        self.0.iter().flat_map(|join| join.ranks.iter()).collect()
+    }
+
+    /// Those that take no part in a call.
+    pub(crate) fn after(&self, nth: u64) -> Ranks {
+        let later = self.0.iter().filter(|join| nth < join.first);
+        later.flat_map(|join| join.ranks.iter()).collect()
+    }
+
+    /// Those that have joined in a round.
+    pub(crate) fn in_round(&self, round: u64) -> Ranks {
+        let new = self.0.iter().filter(|join| join.round == round);
+        new.flat_map(|join| join.ranks.iter()).collect()
+    }
+
+    /// The first call of the first of these members.
+    pub(crate) fn first_of(&self, ranks: &Ranks) -> Option<u64> {
+        let among = self.0.iter().filter(|join| !join.ranks.intersection(ranks).is_empty());
+        among.map(|join| join.first).min()
+    }
+
+    /// The first calls, in ascending order.
+    pub(crate) fn firsts(&self) -> Vec<u64> {
+        let mut firsts: Vec<u64> = self.0.iter().map(|join| join.first).collect();
+        firsts.sort_unstable();
+        firsts
+    }
+
+    pub(crate) fn remove_all(&mut self, ranks: &Ranks) {
+        self.0.iter_mut().for_each(|join| join.ranks.remove_all(ranks));
+        self.0.retain(|join| !join.ranks.is_empty());
+    }
+
+    /// All members have completed the calls before this number.
+    pub(crate) fn forget_before(&mut self, completed: u64) {
+        self.0.retain(|join| join.first >= completed);
+    }
+}
+
+/// What a group knows of members that join.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Joining {
+    /// Processes that are no branches before the next plan, with their members.
+    pub(super) arriving: Vec<(LinkId, Ranks)>,
+    pub(super) joins: Joins,
+    /// The round in which each member has joined last, of those that have ever.
+    admitted: BTreeMap<Rank, u64>,
+    /// The members that were lost with the process behind each link that was closed, and how.
+    died: BTreeMap<LinkId, (Ranks, Option<LossReason>)>,
+}
+
+impl Joining {
+    /// Those of these members that have ever joined.
+    pub(super) fn have_joined(&self, ranks: &Ranks) -> Ranks {
+        self.admitted.keys().copied().filter(|rank| ranks.contains(*rank)).collect()
+    }
+
+    /// The round in which each of these members has joined last, of those that have ever.
+    pub(super) fn rounds(&self, ranks: &Ranks) -> Vec<(Rank, u64)> {
+        let all = self.admitted.iter().map(|(rank, round)| (*rank, *round));
+        all.filter(|(rank, _)| ranks.contains(*rank)).collect()
+    }
+
+    /// Of lost members, each of which had joined in a round or never, those that have joined since: their
+    /// loss is old news.
+    pub(super) fn joined_since(&self, lost: &Ranks, joined: &[(Rank, u64)]) -> Ranks {
+        let had_joined =
+            |rank| joined.iter().find(|(other, _)| *other == rank).map_or(0, |(_, round)| *round);
+        let newer = self.admitted.iter().filter(|(rank, round)| had_joined(**rank) < **round);
+        newer.map(|(rank, _)| *rank).filter(|rank| lost.contains(*rank)).collect()
+    }
+
+    /// A link is closed, and these members are lost with it if they join.
+    pub(super) fn closed(&mut self, link: LinkId, died: Ranks, how: Option<LossReason>) {
+        self.died.insert(link, (died, how));
+    }
+}
+
+impl Group {
+    /// A process has taken the place of a lost member of this host.
+    pub(super) fn joins(&mut self, link: LinkId, ranks: &Ranks, now: Instant, out: &mut Vec<Effect>) {
+        let ranks = ranks.intersection(&self.view.lost);
+        if !self.collective.continues() || ranks.is_empty() {
+            return;
+        }
+        self.view.joining_members.arriving.push((link, ranks));
+        let Self { collective, view, kvs, memory, .. } = self;
+        collective.arrives(&mut CallContext { now, view, kvs, memory, out });
+        self.continue_without_lost(now, out);
+    }
+
+    /// Members join by this plan, of which the branches hear next.
+    pub(super) fn admit(&mut self, plan: &Plan, changes: &TreeChanges) -> Admitted {
+        self.view.admit(plan, changes)
+    }
+
+    /// Calls go on with members that have joined.
+    pub(super) fn admitted(
+        &mut self,
+        admitted: &Admitted,
+        moved: &[Ranks],
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        let Admitted { back, lost, here } = admitted;
+        if !back.is_empty() {
+            self.p2p.joined(back);
+            let mine: Ranks = self.view.topology.me.into_iter().collect();
+            for join in &self.view.joining_members.joins.0 {
+                let mut ranks = join.ranks.intersection(back);
+                ranks.remove_all(&mine);
+                if !ranks.is_empty() {
+                    self.unannounced.push((join.first, ranks));
+                }
+            }
+            if self.view.topology.top && self.view.topology.has_parent {
+                let message = Message::Joined { ranks: back.clone() };
+                out.push(Effect::Send(LinkId::PARENT, message.frame(None)));
+            }
+        }
+        for (link, ranks) in here {
+            let first = self.view.joining_members.joins.first_of(ranks).unwrap_or_default();
+            let mut ranks = self.view.missing.clone();
+            ranks.remove_all(&self.view.topology.absent);
+            let missing = Missing { ranks, joins: self.view.joins().clone() };
+            let round = self.collective.round();
+            let (lost, losses, moved) =
+                (self.view.lost.clone(), self.reasons(&self.view.lost), moved.to_vec());
+            let message = Message::Welcome { round, first, missing, lost, losses, moved };
+            out.push(Effect::Send(*link, message.frame(None)));
+            self.collective.tell_aborted(*link, out);
+        }
+        self.announce(out);
+        // The plan may be older than the report with these.
+        if self.view.arrived().next().is_some() {
+            let Self { collective, view, kvs, memory, .. } = self;
+            collective.arrives(&mut CallContext { now, view, kvs, memory, out });
+        }
+        for (lost, how) in lost {
+            self.lost(lost, u64::MAX, how.clone(), None, now, out);
+        }
+    }
+
+    /// Calls that all members have completed need no view of their own any more.
+    pub(super) fn forget_joins(&mut self) {
+        if !self.view.joins().is_empty() {
+            self.view.joining_members.joins.forget_before(self.collective.completed());
+        }
+    }
+
+    /// Tells the program of members that are back, from the call on that it makes next.
+    pub(super) fn announce(&mut self, out: &mut Vec<Effect>) {
+        let next = if self.view.topology.me.is_some() { self.collective.next_call() } else { u64::MAX };
+        while let Some(at) = self.unannounced.iter().position(|(first, _)| *first <= next) {
+            let (first, mut ranks) = self.unannounced.swap_remove(at);
+            ranks.remove_all(&self.view.lost);
+            if !ranks.is_empty() {
+                out.push(Effect::Joined(ranks, first));
+            }
+        }
+    }
+
+    /// The top says that these members are back.
+    pub(super) fn hears_of_joined(&mut self, ranks: &Ranks, out: &mut Vec<Effect>) {
+        let back = ranks.intersection(&self.view.lost);
+        self.view.lost.remove_all(&back);
+        self.view.missing.remove_all(&back);
+        self.p2p.joined(&back);
+        out.push(Effect::Joined(back, 0));
+    }
+
+    /// How these members were lost before is of no interest any more. It is until they are lost once more:
+    /// calls before their first one fail by it.
+    pub(super) fn forget_losses(&mut self, ranks: &Ranks) {
+        self.losses.iter_mut().for_each(|loss| loss.ranks.remove_all(ranks));
+        self.losses.retain(|loss| !loss.ranks.is_empty());
+    }
+
+    /// The member that a message is for, or is expected from, if it is not back for this program.
+    pub(super) fn is_not_back(&self, call: &Call) -> Option<Rank> {
+        let (Call::Send { to: Address::Rank(rank), .. } | Call::Receive { from: Address::Rank(rank), .. }) =
+            call
+        else {
+            return None;
+        };
+        let is_it = |(_, ranks): &&(u64, Ranks)| ranks.contains(*rank);
+        self.unannounced.iter().find(is_it).map(|_| *rank)
+    }
+}
+
+/// In the new process.
+impl Group {
+    /// A frame has arrived before this process takes part.
+    pub(super) fn on_welcome(
+        &mut self,
+        topology: Topology,
+        frame: Bytes,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> Option<Topology> {
+        let Some((Message::Welcome { round, first, missing, lost, losses, moved }, _)) =
+            Message::decode(frame)
+        else {
+            return Some(topology);
+        };
+        self.view = GroupView::new(topology);
+        self.view.missing.add_all(&missing.ranks);
+        self.view.joining_members.joins = missing.joins.clone();
+        self.collective.up(&self.view);
+        self.collective.begin_at(round, first, missing, &self.view);
+        out.push(Effect::Begins(first));
+        let mut unknown = lost.clone();
+        for Loss { ranks, reason } in &losses {
+            unknown.remove_all(ranks);
+            out.push(Effect::Lost(ranks.clone(), Some(reason.clone())));
+        }
+        out.extend((!unknown.is_empty()).then_some(Effect::Lost(unknown, None)));
+        (self.view.lost, self.losses) = (lost, losses);
+        // Others may have known of this process before its parent did, which had moved.
+        let new = self.view.joins().in_round(round);
+        let is_new = self.view.topology.me.is_some_and(|me| new.contains(me));
+        if !is_new {
+            self.p2p.moved(round, &moved, &new, &self.view, out);
+        }
+        self.begin(now, out);
+        None
+    }
+
+    /// The error of a call that needs a member which is not back.
+    pub(super) fn not_back(rank: Rank) -> CommError {
+        CommError::lost([rank].into_iter().collect())
+    }
+}

@@ -1,0 +1,133 @@
+//! The view of a process while members join: which calls they take part in, and where they are in the tree.
+
+use std::collections::BTreeMap;
+
+use libi_core::ids::LinkId;
+use libi_core::loss::LossReason;
+use libi_core::ranks::Ranks;
+use libi_core::topology::Branch;
+
+use super::Joins;
+use crate::group::GroupView;
+use crate::group::survival::{Plan, TreeChanges};
+
+/// The members that are back with a plan, as seen by one process.
+#[derive(Debug, Default)]
+pub(in crate::group) struct Admitted {
+    /// They were lost here, and are not any more.
+    pub(super) back: Ranks,
+    /// They are behind links that were closed meanwhile, in this way if it is known.
+    pub(super) lost: Vec<(Ranks, Option<LossReason>)>,
+    /// New processes of this host.
+    pub(super) here: Vec<(LinkId, Ranks)>,
+}
+
+impl GroupView {
+    /// The view of a call in which some of the members that have joined take no part; `None` if it is this
+    /// one.
+    pub(in crate::group) fn earlier(&self, nth: u64) -> Option<Self> {
+        if self.joining_members.joins.0.is_empty() {
+            return None;
+        }
+        let later = self.joining_members.joins.after(nth);
+        (!later.is_empty()).then(|| {
+            let mut view = self.clone();
+            view.missing.add_all(&later);
+            let branches = &mut view.topology.branches;
+            branches.iter_mut().for_each(|branch| branch.ranks.remove_all(&later));
+            branches.retain(|branch| !branch.local || !branch.ranks.is_empty());
+            view.joining_members.joins = Joins::default();
+            view
+        })
+    }
+
+    /// The first call with members here or below, of those from a number on.
+    pub(in crate::group) fn begins(&self, first: u64) -> u64 {
+        let mut calls = std::iter::once(first).chain(self.joining_members.joins.firsts());
+        let has_members = |nth: &u64| self.earlier(*nth).as_ref().unwrap_or(self).members_from_here() > 0;
+        calls.find(has_members).map_or(first, |nth| nth.max(first))
+    }
+
+    /// The links with members on both sides, each with the first call that passes there, of those from a
+    /// number on.
+    pub(in crate::group) fn links_from(&self, first: u64) -> Vec<(LinkId, u64)> {
+        let mut links: BTreeMap<LinkId, u64> = BTreeMap::new();
+        for nth in std::iter::once(first).chain(self.joining_members.joins.firsts()) {
+            let earlier = self.earlier(nth);
+            for link in earlier.as_ref().unwrap_or(self).links_between_members() {
+                links.entry(link).or_insert(nth.max(first));
+            }
+        }
+        links.into_iter().collect()
+    }
+
+    /// Members join by this plan.
+    pub(super) fn admit(&mut self, plan: &Plan, changes: &TreeChanges) -> Admitted {
+        let mut admitted = Admitted::default();
+        let all = plan.joins.ranks();
+        self.joining_members.joins.clone_from(&plan.joins);
+        if all.is_empty() {
+            return admitted;
+        }
+        for join in &plan.joins.0 {
+            for rank in join.ranks.iter() {
+                let before = self.joining_members.admitted.insert(rank, join.round);
+                // A process that knows of its loss since then keeps to that.
+                if before.is_none_or(|before| before < join.round) && self.lost.contains(rank) {
+                    admitted.back.add_all(&[rank].into_iter().collect());
+                }
+            }
+        }
+        self.lost.remove_all(&admitted.back);
+        self.missing.remove_all(&all);
+        // The loss and the return may be in one plan.
+        let closed = self.topology.branches.iter_mut().filter(|branch| self.cut.contains(&branch.link));
+        closed.for_each(|branch| branch.ranks.remove_all(&all));
+        let mut placed = Ranks::new();
+        for (link, ranks) in &changes.admitted {
+            let ranks = ranks.intersection(&all);
+            let is_gone = self.cut.contains(link);
+            let died = self.joining_members.died.get(link).filter(|_| is_gone).cloned();
+            let (died, how) = died.map_or((None, None), |(died, how)| (Some(died), how));
+            let severed = self.severed.get_mut(link);
+            let branch = self.topology.branches.iter_mut().find(|branch| branch.link == *link);
+            let mut left = ranks.clone();
+            match (branch, severed, died) {
+                (Some(branch), Some(awaited), Some(died)) => {
+                    left.remove_all(&died);
+                    awaited.add_all(&left);
+                    branch.ranks.add_all(&left);
+                }
+                (Some(branch), ..) if !is_gone => branch.ranks.add_all(&left),
+                _ => left = Ranks::new(),
+            }
+            placed.add_all(&left);
+            admitted.lost.push((ranks, how));
+        }
+        let (here, arriving) = std::mem::take(&mut self.joining_members.arriving)
+            .into_iter()
+            .partition(|(link, new)| changes.arrived.contains(link) && !new.intersection(&all).is_empty());
+        self.joining_members.arriving = arriving;
+        self.joining_members.arriving.retain(|(link, _)| !self.cut.contains(link));
+        let here: Vec<(LinkId, Ranks)> = here;
+        for (link, ranks) in here {
+            let ranks = ranks.intersection(&all);
+            if self.cut.contains(&link) {
+                let how = self.joining_members.died.get(&link).and_then(|(_, how)| how.clone());
+                admitted.lost.push((ranks, how));
+                continue;
+            }
+            placed.add_all(&ranks);
+            let branches = &mut self.topology.branches;
+            let lowest = |branch: &Branch| branch.ranks.lowest();
+            let place = branches.iter().position(|branch| lowest(branch) > ranks.lowest());
+            let branch = Branch { link, ranks: ranks.clone(), local: true };
+            branches.insert(place.unwrap_or(branches.len()), branch);
+            admitted.here.push((link, ranks));
+        }
+        admitted.lost.iter_mut().for_each(|(lost, _)| lost.remove_all(&placed));
+        admitted.lost.retain(|(lost, _)| !lost.is_empty());
+        self.rebuild_routes();
+        admitted
+    }
+}
