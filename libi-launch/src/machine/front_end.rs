@@ -10,7 +10,7 @@
 //! | launching | enough cannot join | after `failure_linger` | `StopLaunching(Cancelled)` |
 //! | launching | enough have joined | the [settle time](SettleTimer) has passed | `GiveUpOpen` |
 //! | stopped | some are open | after twice `kill_grace` | they fail: a row above follows |
-//! | up | | all members have ended, detached or are lost | `Done`, once |
+//! | up | no restart is under way | all members have ended, detached or are lost | `Done`, once |
 //! | any | else | | `Wait` |
 
 mod engines;
@@ -20,6 +20,7 @@ mod late_losses;
 mod launchers;
 mod live_members;
 mod reports;
+mod restart_requests;
 mod settle_timer;
 mod source_order;
 mod spares;
@@ -42,6 +43,7 @@ use self::host_links::HostLinks;
 use self::late_losses::LateLosses;
 use self::launchers::Launchers;
 use self::live_members::LiveMembers;
+use self::restart_requests::RestartRequests;
 use self::settle_timer::SettleTimer;
 use self::source_order::SourceOrder;
 use self::spares::Spares;
@@ -80,6 +82,7 @@ pub(super) struct FrontEndState {
     timings: Vec<LaunchTiming>,
     links: HostLinks,
     members: LiveMembers,
+    restarts: RestartRequests,
     /// Which hosts are led by their first members.
     engines: HostEngines,
     /// When every host has to have its verdict.
@@ -119,6 +122,7 @@ impl FrontEndState {
             timings: vec![LaunchTiming::default(); plan.hosts.len()],
             links: HostLinks::new(plan.hosts.len()),
             members: LiveMembers::new(plan.size),
+            restarts: RestartRequests::default(),
             engines: HostEngines::new(&plan.options),
             deadline: Instant::FAR_FUTURE,
             queued_since: None,
@@ -182,7 +186,8 @@ impl FrontEndState {
         now: Instant,
     ) -> NextStep {
         if !stage.is_before_up() {
-            return if stage.is_up() && self.members.is_done() { NextStep::Done } else { NextStep::Wait };
+            let may_be_over = stage.is_up() && !self.restarts.are_any_open();
+            return if may_be_over && self.members.is_done() { NextStep::Done } else { NextStep::Wait };
         }
         let decision = self.table.decide();
         self.linger_until = match decision {

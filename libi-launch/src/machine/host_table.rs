@@ -99,6 +99,9 @@ impl HostTable {
             | ChildMessage::WantsSource(..)
             | ChildMessage::FilesFrom(..)
             | ChildMessage::SlowClient(_)
+            | ChildMessage::Restarting(_)
+            | ChildMessage::Restarted(_)
+            | ChildMessage::NotRestarted(..)
             | ChildMessage::InputTaken(_) => {
                 return false;
             }

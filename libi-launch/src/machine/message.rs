@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::commands::{CommandEnd, CommandSignal, CommandSpec};
 use super::direct_links::CarriedSecret;
 use super::output_piece::Stream;
+use super::restarts::{RestartError, RestartOrder};
 use crate::failure::{Cause, Exit, Failure, LaunchTiming};
 use crate::options::LaunchOptions;
 use crate::options::StandardInput;
@@ -58,6 +59,10 @@ pub enum ParentMessage {
     Ancestors(Vec<Ancestor>),
     /// The answer to a claim: the sender is the receiver's parent from now on. Carries its ancestors.
     Adopts(Vec<Ancestor>),
+    /// A member at or below the receiver is started again.
+    Restart(RestartOrder),
+    /// As `Go`, to a process that takes the place of a lost member of a session that is up.
+    Join(Membership),
 }
 
 /// A node above others, and where it accepts those that have lost their parent.
@@ -134,8 +139,9 @@ pub enum ChildMessage {
     /// A host is launched again: reports of earlier attempts are out of date. Carries the failure
     /// if the host had been up.
     Relaunch(HostIndex, Attempt, Option<Box<Failure>>),
-    /// A member has ended. Carries the cause if its leader has killed it for one.
-    Exited(Rank, Exit, Option<Box<Cause>>),
+    /// A member has ended. Carries the cause if its leader has killed it for one, and how often the
+    /// member had been restarted.
+    Exited(Rank, Exit, Option<Box<Cause>>, u32),
     /// A member has detached from the session, and lives on.
     Detached(Rank),
     /// Not forwarded: no process below the sender depends on the sender any more.
@@ -190,6 +196,12 @@ pub enum ChildMessage {
     ParentSilent,
     /// The first message of a host that has lost its parent, to a node above.
     Orphan(Box<OrphanClaim>),
+    /// To the front end: an agent restarts a member by itself. Precedes the end of its process.
+    Restarting(RestartOrder),
+    /// To the front end: a new process has taken the place of a lost member.
+    Restarted(RestartOrder),
+    /// To the front end: a member was not restarted.
+    NotRestarted(RestartOrder, RestartError),
 }
 
 /// The role of a child, and the rules of its session.

@@ -76,6 +76,7 @@
 //! | `output_relay.rs` | which output may be passed on |
 //! | `output_order.rs` | which output is sent again, and which has come before |
 //! | `output_merge.rs` | which equal output of several members is passed on as one |
+//! | `restarts.rs` | which lost members are started again, and how that goes |
 //! | `commands.rs` | which commands run in the session, and how their processes end |
 //! | `staging.rs` | which staged files this host has, and what its children get of them |
 //! | `orphans.rs` | which other parent a host has that has lost its own |
@@ -115,6 +116,7 @@
 //! | `End` | stage | children and the user are asked to end; the child table has their deadlines |
 //! | `Signal` | attachment | passed on to children, and to the user of an attached member |
 //! | `Spawn`, `SignalCommand` | commands | sent towards the chosen hosts |
+//! | `Restart` | restarts, front end | sent towards the host of the member, or refused |
 //! | `Consumed` | output relay | credit for more output |
 //! | `Input` | input | sent to the master, or to all leaders below, if the session is up |
 //! | `InputTaken` | input | reported to the front end, or counted: see `input_flow.rs` |
@@ -147,6 +149,8 @@
 //! | `Relay`: what the starter tells | child | as the events of these names |
 //! | `Relay`: `Adopt` | moves | `Adopted`; a host that the front end has started is awaited |
 //! | `Move` | parent link, direct links | connects to the new parent; then as `SessionConfig` |
+//! | `Restart` | restarts | passed on; the agent of the host starts the member again |
+//! | `Join` | stage, membership | as `Go`, in the place of a lost member |
 //! | `Run`, `SignalCommand` | commands | passed on; at an agent that is chosen, carried out |
 //! | `Goodbye` | direct links | receives and sends directly |
 //! | `Ancestors`, `Adopts` | orphans | the nodes above are known; the sender is the parent from now on |
@@ -168,6 +172,7 @@
 //! | `Dropped` | relays, launcher | the host is launched again, or given up |
 //! | `Adopted` | moves | `Move` is sent to that host |
 //! | `NotDirect` of a host that moves | moves | that leader launches it again |
+//! | `Restarting`, `Restarted`, `NotRestarted` | | passed on; recorded at the front end |
 //! | `CommandEnded` | commands | passed on; at the front end, the outcome of the process |
 //! | `Staged` | staging | more of the files is sent |
 //! | `WantsSource` | sources | passed on; the front end answers with `Source` |
@@ -182,6 +187,7 @@
 //! - Output of members flows towards the front end by credit (see `output_relay.rs`), and is merged
 //!   on the way if the options say so (see `output_merge.rs`).
 //! - Commands are run in the session (see `commands.rs`).
+//! - Members that are lost may be started again on their hosts (see `restarts.rs`).
 //! - A leader that ends takes the hosts below it with it. `NoDependents` tells a node when it may
 //!   end without that effect.
 //!
@@ -237,6 +243,7 @@ mod output_relay;
 mod parent_link;
 mod relays;
 mod rendezvous;
+mod restarts;
 mod session_stage;
 mod sources;
 mod staging;
@@ -261,4 +268,5 @@ pub use output_relay::WINDOW;
 pub use rendezvous::{
     ArrivalId, Claim, Found, HeadReader, StartTicket, is_refusal, read_redirection, redirection, refusal,
 };
+pub use restarts::{RestartError, RestartOrder};
 pub use staging::{PIECE, PLACE, staged_payload};

@@ -16,6 +16,7 @@ mod output;
 mod parent;
 mod programs;
 mod relays;
+mod restarts;
 mod session_config;
 mod session_end;
 mod session_up;
@@ -55,6 +56,7 @@ use super::output_order::OutputOrder;
 use super::output_relay::OutputRelay;
 use super::parent_link::{Identity, ParentLink};
 use super::relays::Relays;
+use super::restarts::Restarts;
 use super::session_stage::SessionStage;
 use super::sources::{LEAST, Sources};
 use super::staging::StagedFiles;
@@ -93,6 +95,7 @@ pub struct Node {
     direct: DirectLinks,
     own_programs: OwnPrograms,
     commands: Commands,
+    restarts: Restarts,
     /// Files of the user that hosts get before their programs are started.
     staged: StagedFiles,
     /// Where they come from, and which other hosts get them from here.
@@ -181,6 +184,7 @@ impl Node {
             direct: DirectLinks::default(),
             own_programs: OwnPrograms::default(),
             commands: Commands::default(),
+            restarts: Restarts::default(),
             staged: StagedFiles::default(),
             sources: Sources::default(),
             stage: SessionStage::new(),
@@ -376,6 +380,7 @@ impl Machine for Node {
             Event::SignalCommand(command, hosts, signal) => {
                 self.signal_command(command, hosts.as_deref(), signal, out);
             }
+            Event::Restart(rank) => self.restart(rank, now, out),
             Event::Consumed(bytes) => self.relay.grant(bytes),
             Event::Detach => self.detach(),
             Event::ProgramsFound(found) => self.programs_found(found, now, out),

@@ -193,6 +193,9 @@ impl Orphans {
                     | ChildMessage::Detached(_)
                     | ChildMessage::Failed(..)
                     | ChildMessage::CommandEnded(..)
+                    | ChildMessage::Restarting(_)
+                    | ChildMessage::Restarted(_)
+                    | ChildMessage::NotRestarted(..)
             )
         };
         self.told.extend(reports.iter().filter(is_kept).cloned());
@@ -380,7 +383,7 @@ mod tests {
     #[test]
     fn what_an_orphan_has_told_is_told_again_to_its_new_parent_and_kept_for_the_next() {
         let mut orphans = below(2);
-        let end = ChildMessage::Exited(Rank(3), Exit::Code(0), None);
+        let end = ChildMessage::Exited(Rank(3), Exit::Code(0), None, 0);
         orphans.tell(&[end.clone(), ChildMessage::HoldsOutput(true)]);
         assert_eq!(orphans.adopted(Vec::new()), None, "it has lost no parent");
         assert!(orphans.begin(at(0), Duration::from_secs(9)));

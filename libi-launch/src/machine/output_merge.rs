@@ -165,6 +165,13 @@ impl OutputMerge {
         }
     }
 
+    /// A member below this child prints again.
+    pub(super) fn member_returns(&mut self, link: LinkId) {
+        if let Some(open) = &mut self.open {
+            *open.entry(link).or_default() += 1;
+        }
+    }
+
     /// The child is gone. Its output waits no longer if its host was lost.
     pub(super) fn child_left(&mut self, link: LinkId, is_host: bool) {
         if let Some(open) = &mut self.open {

@@ -98,6 +98,8 @@ pub(super) struct ParentLink {
     /// The membership of a session that comes up, until its last part has arrived.
     absent: Ranks,
     below: Ranks,
+    /// The process takes the place of a lost member.
+    joins: bool,
     /// When the parent's next message is overdue, before the config.
     due: Instant,
 }
@@ -115,6 +117,7 @@ impl ParentLink {
             in_tree: false,
             absent: Ranks::new(),
             below: Ranks::new(),
+            joins: false,
             due: Instant::FAR_FUTURE,
         }
     }
@@ -216,6 +219,16 @@ impl ParentLink {
         self.absent.add_all(&part.absent);
         self.below.add_all(&part.below);
         part.is_last.then(|| (std::mem::take(&mut self.absent), std::mem::take(&mut self.below)))
+    }
+
+    /// The process takes the place of a lost member of a session that is up.
+    pub(super) fn set_joins(&mut self) {
+        self.joins = true;
+    }
+
+    /// Whether the process takes the place of a lost member.
+    pub(super) fn joins(&self) -> bool {
+        self.joins
     }
 
     /// Bytes have arrived on the link.

@@ -97,6 +97,11 @@ impl Child {
         self.end.as_mut().is_some_and(|end| !std::mem::replace(&mut end.forced, true))
     }
 
+    /// Why it ends.
+    pub(in crate::machine) fn end_cause(&self) -> Option<&Cause> {
+        self.end.as_ref().map(|end| &end.cause)
+    }
+
     /// Whether this node has killed the process.
     pub(in crate::machine) fn was_forced(&self) -> bool {
         self.end.as_ref().is_some_and(|end| end.forced)

@@ -39,6 +39,32 @@ impl LiveMembers {
         is_first(&mut self.detached, rank)
     }
 
+    /// A new process is in the place of a member that has ended.
+    pub(super) fn revive(&mut self, rank: Rank) {
+        let at = rank.0 as usize;
+        if let (Some(ended), Some(gone)) = (self.ended.get_mut(at), self.gone.get_mut(at)) {
+            *ended = false;
+            if std::mem::take(gone) {
+                self.left += 1;
+            }
+        }
+    }
+
+    /// Whether the last process of a member has ended.
+    pub(super) fn has_ended(&self, rank: Rank) -> bool {
+        self.ended.get(rank.0 as usize) == Some(&true)
+    }
+
+    /// Whether a member has detached.
+    pub(super) fn has_detached(&self, rank: Rank) -> bool {
+        self.detached.get(rank.0 as usize) == Some(&true)
+    }
+
+    /// Whether it was told that no member is attached any more.
+    pub(super) fn was_done(&self) -> bool {
+        self.reported
+    }
+
     /// A host is lost with all its members.
     pub(super) fn remove_host(&mut self, blocks: &[Block]) {
         blocks.iter().flat_map(|block| block.ranks()).for_each(|rank| self.remove(rank));
@@ -86,6 +112,19 @@ mod tests {
         assert!(members.detaches(Rank(1)) && members.ends(Rank(1)));
         assert!(!members.detaches(Rank(1)) && !members.ends(Rank(1)));
         assert!(members.ends(Rank(0)) && members.is_done());
+    }
+
+    #[test]
+    fn a_member_that_is_restarted_lives_and_ends_again() {
+        let mut members = LiveMembers::new(1);
+        for _ in 0..3 {
+            assert!(members.ends(Rank(0)) && !members.ends(Rank(0)) && members.has_ended(Rank(0)));
+            members.revive(Rank(0));
+            members.revive(Rank(0));
+            assert!(!members.is_done() && !members.has_ended(Rank(0)));
+        }
+        members.revive(Rank(7));
+        assert!(members.ends(Rank(0)) && members.is_done() && members.was_done());
     }
 
     #[test]

@@ -8,7 +8,10 @@
 //! | `Failed` of a host that had joined, in a session that is up | its members are gone | `Lost` |
 //! | the same, after all its members had left | table, times; how it was linked is still told | |
 //! | `Relaunch` | table, link; if the session is up, see [`LateLosses`](super::LateLosses) | |
-//! | `Exited`, `Detached` | the member is gone | the same |
+//! | `Exited` of the last process of the rank, `Detached` | the member is gone | the same |
+//! | `Restarting`, of an attempt that is not answered | it is under way | |
+//! | `Restarted`, of the same | the member is back | the same |
+//! | `NotRestarted`, of the same | | the same |
 //! | `Link` | link | |
 //! | `InProgram` | engine | |
 //! | `InputTaken` | | the same |
@@ -52,11 +55,23 @@ impl FrontEndState {
             self.source_order.remove(Launch { host: *host, attempt: *attempt });
         }
         match report {
-            ChildMessage::Exited(rank, exit, killed) => {
-                if !self.members.ends(*rank) {
+            ChildMessage::Exited(rank, exit, killed, number) => {
+                if !self.restarts.is_last(*rank, *number) || !self.members.ends(*rank) {
                     return notices;
                 }
                 notices.push(Notice::Exited(*rank, *exit, killed.as_deref().cloned()));
+            }
+            ChildMessage::Restarting(order) => self.restarts.begins(*order),
+            ChildMessage::Restarted(order) => {
+                if self.restarts.is_up(*order) {
+                    self.members.revive(order.rank);
+                    notices.push(Notice::Restarted(order.rank));
+                }
+            }
+            ChildMessage::NotRestarted(order, why) => {
+                if self.restarts.answers(*order) {
+                    notices.push(Notice::NotRestarted(order.rank, why.clone()));
+                }
             }
             ChildMessage::InputTaken(bytes) => notices.push(Notice::InputTaken(*bytes)),
             ChildMessage::Detached(rank) => {

@@ -104,7 +104,7 @@ fn members_of_failed_hosts_are_absent_when_the_session_goes_up() {
     let mut launch = Launch::with_policy(Policy::AtLeast(2));
     assert_eq!(launch.step(1, &[joined(0), failed(1), joined(2)]), NextStep::GoUp);
     assert_eq!(launch.go_up().to_string(), "ranks 2-3");
-    let gone = [0, 1, 4, 5].map(|rank| ChildMessage::Exited(Rank(rank), Exit::Code(0), None));
+    let gone = [0, 1, 4, 5].map(|rank| ChildMessage::Exited(Rank(rank), Exit::Code(0), None, 0));
     assert_eq!(launch.step(2, &gone), NextStep::Done, "absent members are not awaited");
 }
 
@@ -222,7 +222,7 @@ fn a_host_that_joins_when_the_session_is_up_without_it_does_not_count() {
 #[test]
 fn the_session_is_done_once_when_every_member_is_gone() {
     let mut launch = Launch::up();
-    let exited = |rank| ChildMessage::Exited(Rank(rank), Exit::Code(0), None);
+    let exited = |rank| ChildMessage::Exited(Rank(rank), Exit::Code(0), None, 0);
     assert_eq!(launch.record(&exited(0)), [Notice::Exited(Rank(0), Exit::Code(0), None)]);
     assert_eq!(launch.record(&ChildMessage::Detached(Rank(1))), [Notice::Detached(Rank(1))]);
     assert_eq!(launch.step(2, &[exited(2), exited(3), exited(3)]), NextStep::Wait);
@@ -235,7 +235,7 @@ fn the_session_is_done_once_when_every_member_is_gone() {
 fn a_host_whose_members_had_all_left_is_not_lost() {
     let mut launch = Launch::up();
     launch.record(&ChildMessage::Detached(Rank(2)));
-    launch.record(&ChildMessage::Exited(Rank(3), Exit::Code(0), None));
+    launch.record(&ChildMessage::Exited(Rank(3), Exit::Code(0), None, 0));
     assert_eq!(launch.record(&failed(1)), []);
 }
 
@@ -243,7 +243,7 @@ fn a_host_whose_members_had_all_left_is_not_lost() {
 fn how_a_host_was_linked_is_known_until_it_is_lost() {
     let mut launch = Launch::up();
     let links = [1, 2].map(|host| ChildMessage::Link(HostIndex(host), true));
-    let left = [2, 3].map(|rank| ChildMessage::Exited(Rank(rank), Exit::Code(0), None));
+    let left = [2, 3].map(|rank| ChildMessage::Exited(Rank(rank), Exit::Code(0), None, 0));
     links.iter().chain(&left).chain(&[failed(1)]).for_each(|report| drop(launch.record(report)));
     assert_eq!(launch.front.links().known(), [None, Some(true), Some(true)], "its members had left");
     launch.record(&failed(2));

@@ -235,7 +235,7 @@ impl Node {
             let exit = child.exit().filter(|exit| !is_that(exit)).unwrap_or(Exit::Unknown);
             if let Some(rank) = child.rank() {
                 let killed = child.killed_for().filter(|_| !by_us).map(Box::new);
-                self.report_behind_output(link, ChildMessage::Exited(rank, exit, killed), now);
+                self.member_ends((link, rank), &child, (exit, killed), now, out);
             }
         }
         match child.launch() {

@@ -197,7 +197,7 @@ impl Node {
 
     /// Sends a message to each child above one of these ranks, with those below that child; false if
     /// one is too long.
-    fn send_towards(
+    pub(super) fn send_towards(
         &self,
         ranks: &Ranks,
         message: impl Fn(Ranks) -> ParentMessage,

@@ -107,6 +107,7 @@ impl Node {
             let notices = front.record(report, instead, blocks, self.stage, now);
             out.extend(notices.into_iter().map(Effect::Notify));
             self.note_lost_host(report, out);
+            self.give_up_restarts_of_lost(report, out);
         }
         if self.stage.is_up() && self.starts.is_any_finishing() {
             return; // it may say why its hosts have ended, which is to be reported before the end

@@ -41,10 +41,12 @@ impl NodeInput {
 
 impl Node {
     /// Whether the program of this rank, which is to run on this host, gets standard input from the
-    /// front end.
+    /// front end. A member that is restarted gets none.
     #[must_use]
     pub fn gives_input_to(&self, rank: Rank) -> bool {
         match self.input {
+            // What was given to its first process is lost.
+            _ if self.restarts.last(rank) > 0 => false,
             NodeInput::None => false,
             NodeInput::Master => rank == Rank(0),
             NodeInput::All(_) => true,

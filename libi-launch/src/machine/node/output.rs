@@ -166,8 +166,10 @@ impl Node {
     pub(super) fn report_behind_output(&mut self, link: LinkId, report: ChildMessage, now: Instant) {
         let deferred = match self.relay.merge() {
             Some(merge) => {
-                if matches!(report, ChildMessage::Exited(..) | ChildMessage::Detached(_)) {
-                    merge.member_left(link);
+                match report {
+                    ChildMessage::Exited(..) | ChildMessage::Detached(_) => merge.member_left(link),
+                    ChildMessage::Restarted(_) => merge.member_returns(link),
+                    _ => {}
                 }
                 merge.defer(link, report, now)
             }

@@ -101,7 +101,13 @@ impl Node {
             (ParentMessage::StopLaunching(why), _) if self.stage.is_launching() => {
                 self.conclude(&why, now, out);
             }
-            (ParentMessage::Go(membership), _) if self.stage.is_before_up() => {
+            (message @ (ParentMessage::Go(_) | ParentMessage::Join(_)), _) if self.stage.is_before_up() => {
+                if matches!(message, ParentMessage::Join(_)) {
+                    parent.set_joins();
+                }
+                let (ParentMessage::Go(membership) | ParentMessage::Join(membership)) = message else {
+                    return Some(());
+                };
                 let Some((absent, below)) = parent.on_membership(&membership) else { return Some(()) };
                 // Children that have not joined by now would wait for `Go` in vain.
                 self.abandon_queue(&Cause::Cancelled, now);
@@ -115,7 +121,14 @@ impl Node {
             (ParentMessage::GiveUpOpen(why), _) if self.stage.is_launching() => {
                 self.give_up_open(&why, now, out);
             }
-            (ParentMessage::StopLaunching(_) | ParentMessage::GiveUpOpen(_) | ParentMessage::Go(_), _) => {}
+            (
+                ParentMessage::StopLaunching(_)
+                | ParentMessage::GiveUpOpen(_)
+                | ParentMessage::Go(_)
+                | ParentMessage::Join(_),
+                _,
+            ) => {}
+            (ParentMessage::Restart(order), _) => self.on_restart_order(order, now, out),
             (ParentMessage::Relay(message), _) => self.on_relay_message(message, now, out),
             (ParentMessage::Source(host, attempt, addresses), _) => {
                 self.source_given(host, attempt, addresses, out);

@@ -28,7 +28,7 @@ use libi_core::time::Instant;
 use super::{Effect, Identity, LinkId, Node};
 use crate::failure::{Cause, Exit, Failure, Phase};
 use crate::machine::child::Child;
-use crate::machine::message::Ending;
+use crate::machine::message::{Ending, ParentMessage};
 use crate::machine::output_piece::{OutputPiece, Stream};
 
 /// The exit status of a program that was found and could not be executed, as shells have it.
@@ -48,6 +48,11 @@ impl OwnPrograms {
     /// Whether the host cannot join yet.
     pub(super) fn are_sought(&self) -> bool {
         self.are_sought
+    }
+
+    /// The session is up without these ranks.
+    pub(super) fn set_absent(&mut self, absent: &Ranks) {
+        self.absent.clone_from(absent);
     }
 }
 
@@ -93,11 +98,10 @@ impl Node {
     }
 
     /// The session is up: starts the programs of this host.
-    pub(super) fn start_programs(&mut self, absent: &Ranks, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn start_programs(&mut self, now: Instant, out: &mut Vec<Effect>) {
         if !self.is_agent() || !self.options.has_any_programs() {
             return;
         }
-        self.own_programs.absent.clone_from(absent);
         self.own_programs.awaited = 0;
         let ranks: Vec<(Rank, Block)> = self.identity().into_iter().flat_map(Identity::others).collect();
         let local_size = ranks.len();
@@ -114,7 +118,7 @@ impl Node {
     }
 
     /// The variables that tell a program its place.
-    fn place_variables(
+    pub(super) fn place_variables(
         &self,
         rank: Rank,
         local_rank: usize,
@@ -143,7 +147,8 @@ impl Node {
         child.close();
         child.on_exit(NOT_EXECUTED);
         child.end(why.clone());
-        let rank = child.rank().filter(|_| !self.stage.has_begun_to_end());
+        let is_first = |rank: &Rank| self.restarts.starting(*rank, link).is_none();
+        let rank = child.rank().filter(is_first).filter(|_| !self.stage.has_begun_to_end());
         if let Some(rank) = rank {
             let text = format!("libi: {rank} {why}\n").into_bytes();
             self.buffer_output(link, false, OutputPiece::new(rank, Stream::Err, text), now);
@@ -161,8 +166,13 @@ impl Node {
             return;
         };
         let below = [rank].into_iter().collect();
-        Self::send_membership(link, &self.own_programs.absent, &below, false, out);
+        let restarted = self.restarts.joins(rank, link);
+        let message = if restarted.is_some() { ParentMessage::Join } else { ParentMessage::Go };
+        Self::send_membership(link, message, (&self.own_programs.absent, &below), false, out);
         out.push(Effect::Carry(link));
+        if let Some(order) = restarted {
+            self.is_restarted(link, order, out);
+        }
     }
 
     /// What arrives from a program is not the protocol: a program that does not link libi may do

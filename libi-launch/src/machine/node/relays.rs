@@ -201,7 +201,7 @@ impl Node {
             && is_member
             && let Some(rank) = self.launcher.spec(host).and_then(|spec| Some(spec.blocks.first()?.first))
         {
-            self.reports.push(ChildMessage::Exited(rank, exit, None));
+            self.reports.push(ChildMessage::Exited(rank, exit, None, 0));
         }
         let Some(mut failure) = failure.filter(|_| !self.stage.has_begun_to_end()) else { return };
         if exit != Exit::Unknown && failure.cause == Cause::Closed {

@@ -31,6 +31,7 @@ impl Node {
         }
         self.direct.forget_secret();
         self.forget_move();
+        self.give_up_restarts(out);
         for link in self.children.links(|_| true) {
             self.ask_to_end(link, ending, now, out);
         }
@@ -153,6 +154,7 @@ impl Node {
             Event::DirectConnected(reached) => self.direct_connected(reached, now, out),
             // Its processes are done at once.
             Event::Spawn(request) => self.spawn(*request, now, out),
+            Event::Restart(rank) => self.restart(rank, now, out),
             // The driver keeps a connection that has made its claim until it is answered.
             Event::Arrived(_, arrival, _) | Event::FilesWanted(arrival) => out.push(Effect::Refuse(arrival)),
             _ => {}
@@ -174,11 +176,11 @@ impl Node {
     }
 
     /// Whether this is an agent without members and without hosts below, in a session that is up.
-    /// It may end.
+    /// It may end, unless members may be restarted.
     #[must_use]
     pub fn is_left_by_all(&self) -> bool {
         let is_empty = self.children.is_empty() && self.starts.is_empty() && !self.orphans.awaits();
-        self.is_agent() && self.stage.is_up() && is_empty
+        self.is_agent() && self.stage.is_up() && is_empty && !self.restarts_members()
     }
 
     /// Reports to the parent, once, that no process depends on this node.

@@ -29,7 +29,8 @@ impl Node {
         if let Some(me) = self.rank() {
             below.remove_all(&[me].into_iter().collect());
         }
-        self.start_programs(&absent, now, out);
+        self.own_programs.set_absent(&absent);
+        self.start_programs(now, out);
         let mut branches = self.branches(&below, now, out);
         branches.sort_by_key(|branch| branch.ranks.lowest());
         let own = self.rank().map(|_| (LinkId::PARENT, 1));
@@ -54,7 +55,7 @@ impl Node {
             let Some(child) = self.children.get_mut(branch.link) else { continue };
             child.enter_tree();
             if !child.is_running() {
-                Self::send_membership(branch.link, &absent, &branch.ranks, its_top, out);
+                Self::send_membership(branch.link, ParentMessage::Go, (&absent, &branch.ranks), its_top, out);
             }
         }
         if let Role::Member(parent) = &mut self.role {
@@ -69,6 +70,7 @@ impl Node {
             local: !self.is_front() && self.leads().is_none(),
             branches,
             lost: below,
+            joins: self.has_joined_late(),
         }));
     }
 
@@ -97,16 +99,16 @@ impl Node {
         branches
     }
 
-    /// Sends `Go` with the membership to a child.
+    /// Sends the membership to a child, as `Go` or `Join`.
     pub(super) fn send_membership(
         link: LinkId,
-        absent: &Ranks,
-        below: &Ranks,
+        message: impl Fn(Membership) -> ParentMessage,
+        (absent, below): (&Ranks, &Ranks),
         top: bool,
         out: &mut Vec<Effect>,
     ) {
         for part in Membership::in_parts(absent, below, top) {
-            Self::send(link, Kind::Control, &ParentMessage::Go(part), out);
+            Self::send(link, Kind::Control, &message(part), out);
         }
     }
 
@@ -222,10 +224,11 @@ mod tests {
     fn a_large_membership_is_split_into_messages() {
         let scattered: Ranks = (0..250_000).map(|number| Rank(u32::MAX - 2 * number)).collect();
         let mut out = Vec::new();
-        Node::send_membership(LinkId(1), &scattered, &Ranks::first(7), true, &mut out);
+        Node::send_membership(LinkId(1), ParentMessage::Go, (&scattered, &Ranks::first(7)), true, &mut out);
         assert_eq!(out.len(), 3, "a message that is too long is not sent");
         out.clear();
-        Node::send_membership(LinkId(1), &Ranks::new(), &Ranks::new(), false, &mut out);
+        let none = Ranks::new();
+        Node::send_membership(LinkId(1), ParentMessage::Join, (&none, &none), false, &mut out);
         assert_eq!(out.len(), 1);
     }
 }

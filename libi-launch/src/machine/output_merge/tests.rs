@@ -39,7 +39,7 @@ fn expected(pieces: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 fn exited(rank: u32) -> ChildMessage {
-    ChildMessage::Exited(Rank(rank), Exit::Code(0), None)
+    ChildMessage::Exited(Rank(rank), Exit::Code(0), None, 0)
 }
 
 #[test]

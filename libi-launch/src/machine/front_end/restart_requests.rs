@@ -1,0 +1,196 @@
+//! The front end's record of restarts: which process of a rank is the last, and which attempts are not
+//! answered. The head of [`restarts`](crate::machine::restarts) has the table.
+
+use std::collections::BTreeMap;
+
+use libi_core::dist::layout::Block;
+use libi_core::ids::{HostIndex, Rank};
+
+use super::FrontEndState;
+use crate::machine::host_table::HostState;
+use crate::machine::restarts::{RestartError, RestartOrder};
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct RestartRequests {
+    known: BTreeMap<Rank, Known>,
+    /// How many attempts are under way.
+    open: usize,
+}
+
+/// What is known of the restarts of a rank.
+#[derive(Debug, Default)]
+struct Known {
+    /// The number of the process that was last up.
+    process: u32,
+    /// The number of the last attempt that was answered.
+    answered: u32,
+    under_way: Option<u32>,
+}
+
+impl RestartRequests {
+    /// The user asks for a restart, which is possible.
+    pub(super) fn request(&mut self, rank: Rank) -> Result<RestartOrder, RestartError> {
+        let known = self.known.entry(rank).or_default();
+        if known.under_way.is_some() {
+            return Err(RestartError::UnderWay);
+        }
+        let number = known.answered + 1;
+        known.under_way = Some(number);
+        self.open += 1;
+        Ok(RestartOrder { rank, number })
+    }
+
+    /// Whether an attempt at this rank is under way.
+    fn is_under_way(&self, rank: Rank) -> bool {
+        self.known.get(&rank).is_some_and(|known| known.under_way.is_some())
+    }
+
+    /// An agent has begun this attempt by itself.
+    pub(super) fn begins(&mut self, RestartOrder { rank, number }: RestartOrder) {
+        let known = self.known.entry(rank).or_default();
+        if number > known.answered && known.under_way.replace(number).is_none() {
+            self.open += 1;
+        }
+    }
+
+    /// An attempt is answered. False if that is known, or if it was given up.
+    pub(super) fn answers(&mut self, RestartOrder { rank, number }: RestartOrder) -> bool {
+        let known = self.known.entry(rank).or_default();
+        let is_new = number > known.answered;
+        if is_new {
+            known.answered = number;
+            if known.under_way.is_some_and(|open| open <= number) {
+                known.under_way = None;
+                self.open -= 1;
+            }
+        }
+        is_new
+    }
+
+    /// The process of an attempt is up. False if that is known, or if the attempt was given up.
+    pub(super) fn is_up(&mut self, order: RestartOrder) -> bool {
+        let is_new = self.answers(order);
+        if let Some(known) = self.known.get_mut(&order.rank).filter(|_| is_new) {
+            known.process = order.number;
+        }
+        is_new
+    }
+
+    /// Whether the process of this number is the last of its rank.
+    pub(super) fn is_last(&self, rank: Rank, number: u32) -> bool {
+        number == self.known.get(&rank).map_or(0, |known| known.process)
+    }
+
+    /// Whether an attempt is under way.
+    pub(super) fn are_any_open(&self) -> bool {
+        self.open > 0
+    }
+
+    /// A host with these ranks is lost: its attempts are answered. Returns their ranks.
+    pub(super) fn lose(&mut self, blocks: &[Block]) -> Vec<Rank> {
+        if self.open == 0 {
+            return Vec::new();
+        }
+        let is_in = |rank: Rank, block: &Block| {
+            rank.0.checked_sub(block.first.0).is_some_and(|nth| nth < block.count)
+        };
+        self.give_up(|rank| blocks.iter().any(|block| is_in(rank, block)))
+    }
+
+    /// The session ends: all attempts are answered. Returns their ranks.
+    pub(super) fn end(&mut self) -> Vec<Rank> {
+        self.give_up(|_| true)
+    }
+
+    fn give_up(&mut self, which: impl Fn(Rank) -> bool) -> Vec<Rank> {
+        let mut given_up = Vec::new();
+        for (rank, known) in self.known.iter_mut().filter(|(rank, _)| which(**rank)) {
+            if let Some(number) = known.under_way.take() {
+                known.answered = number;
+                self.open -= 1;
+                given_up.push(*rank);
+            }
+        }
+        given_up
+    }
+}
+
+impl FrontEndState {
+    /// The user asks for a restart of a rank on this host, in a session that is up.
+    pub(in crate::machine) fn order_restart(
+        &mut self,
+        rank: Rank,
+        host: HostIndex,
+    ) -> Result<RestartOrder, RestartError> {
+        if self.members.was_done() {
+            return Err(RestartError::Ending);
+        } else if !matches!(self.host(host), Some(HostState::Joined)) {
+            return Err(RestartError::HostLost);
+        } else if self.engines.is_in_program(host) {
+            return Err(RestartError::NoAgent);
+        } else if self.members.has_detached(rank) {
+            return Err(RestartError::Detached);
+        }
+        // A process that has ended may have its successor already.
+        match self.members.has_ended(rank) || self.restarts.is_under_way(rank) {
+            true => self.restarts.request(rank),
+            false => Err(RestartError::StillRunning),
+        }
+    }
+
+    /// A host with these members is lost: they are not restarted. Returns those that were to be.
+    pub(in crate::machine) fn lose_restarts(&mut self, blocks: &[Block]) -> Vec<Rank> {
+        self.restarts.lose(blocks)
+    }
+
+    /// The session ends: no member is restarted. Returns those that were to be.
+    pub(in crate::machine) fn end_restarts(&mut self) -> Vec<Rank> {
+        self.restarts.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANK: Rank = Rank(5);
+
+    fn order(number: u32) -> RestartOrder {
+        RestartOrder { rank: RANK, number }
+    }
+
+    #[test]
+    fn a_request_is_answered_once_and_another_one_is_refused_until_then() {
+        let mut requests = RestartRequests::default();
+        assert_eq!(requests.request(RANK), Ok(order(1)));
+        assert_eq!(requests.request(RANK), Err(RestartError::UnderWay));
+        assert!(requests.is_last(RANK, 0) && requests.are_any_open());
+        assert!(requests.is_up(order(1)) && !requests.is_up(order(1)) && !requests.are_any_open());
+        assert!(requests.is_last(RANK, 1) && !requests.is_last(RANK, 0));
+        assert_eq!(requests.request(RANK), Ok(order(2)));
+        assert!(requests.answers(order(2)) && !requests.is_up(order(2)));
+        assert!(requests.is_last(RANK, 1), "the second attempt has failed");
+    }
+
+    #[test]
+    fn an_attempt_of_the_agent_is_under_way_until_it_is_answered() {
+        let mut requests = RestartRequests::default();
+        requests.begins(order(1));
+        requests.begins(order(1));
+        assert_eq!(requests.request(RANK), Err(RestartError::UnderWay));
+        assert!(requests.is_up(order(1)) && !requests.are_any_open());
+        requests.begins(order(1));
+        assert!(!requests.are_any_open(), "it is repeated");
+    }
+
+    #[test]
+    fn what_is_given_up_is_not_answered_later() {
+        let mut requests = RestartRequests::default();
+        assert!(requests.request(RANK).is_ok() && requests.request(Rank(9)).is_ok());
+        let host = [Block { first: Rank(4), count: 2, distribution: 0 }];
+        assert_eq!((requests.lose(&host), requests.lose(&host)), (vec![RANK], Vec::new()));
+        assert!(!requests.is_up(order(1)) && requests.is_last(RANK, 0) && requests.are_any_open());
+        assert_eq!((requests.end(), requests.are_any_open()), (vec![Rank(9)], false));
+    }
+}

@@ -1,0 +1,212 @@
+//! Lost members that are started again, by order of the front end or by their agents. The head of
+//! [`machine::restarts`](crate::machine::restarts) has the table.
+
+use libi_core::dist::layout::Block;
+use libi_core::ids::Rank;
+use libi_core::ranks::Ranks;
+use libi_core::time::Instant;
+use libi_core::wire::Kind;
+
+use super::programs::variables;
+use super::{Effect, Identity, LinkId, Node, Notice, Role};
+use crate::failure::{Cause, Exit};
+use crate::machine::child::{Child, ChildState};
+use crate::machine::host_table::HostState;
+use crate::machine::message::{ChildMessage, ParentMessage};
+use crate::machine::restarts::{RestartError, RestartOrder};
+use crate::options::OnLoss;
+
+/// How often a member was started again, or was to be: this variable tells it to the new process.
+const RESTARTS: &str = "LIBI_RESTARTS";
+
+/// The front end.
+impl Node {
+    /// The user of the front end has a lost member restarted.
+    pub(super) fn restart(&mut self, rank: Rank, now: Instant, out: &mut Vec<Effect>) {
+        if !self.is_front() {
+            return;
+        }
+        match self.order_restart(rank) {
+            Ok(order) => self.pass_restart_on(order, now, out),
+            Err(why) => out.push(Effect::Notify(Notice::NotRestarted(rank, why))),
+        }
+    }
+
+    fn order_restart(&mut self, rank: Rank) -> Result<RestartOrder, RestartError> {
+        if self.stage.is_before_up() {
+            return Err(RestartError::NotUp);
+        } else if self.stage.has_begun_to_end() {
+            return Err(RestartError::Ending);
+        } else if rank.0 >= self.size {
+            return Err(RestartError::NoSuchRank);
+        } else if self.options.on_loss != OnLoss::Continue {
+            return Err(RestartError::NotContinuing);
+        } else if self.options.has_no_programs() {
+            return Err(RestartError::NoPrograms);
+        }
+        let is_its = |block: &Block| rank.0.checked_sub(block.first.0).is_some_and(|nth| nth < block.count);
+        let host = self.launcher.specs(..).find(|spec| spec.blocks.iter().any(is_its)).map(|spec| spec.host);
+        match (&mut self.role, host) {
+            (Role::FrontEnd(front), Some(host)) => front.order_restart(rank, host),
+            _ => Err(RestartError::NoSuchRank),
+        }
+    }
+
+    /// A report about this host was recorded: if the host is lost, none of its members is restarted.
+    pub(super) fn give_up_restarts_of_lost(&mut self, report: &ChildMessage, out: &mut Vec<Effect>) {
+        let (ChildMessage::Failed(host, ..) | ChildMessage::Relaunch(host, ..)) = report else { return };
+        let Role::FrontEnd(front) = &mut self.role else { return };
+        if matches!(front.host(*host), Some(HostState::Failed(_)))
+            && let Some(spec) = self.launcher.spec(*host)
+        {
+            let ranks = front.lose_restarts(&spec.blocks);
+            Self::not_restarted(ranks, &RestartError::HostLost, out);
+        }
+    }
+
+    /// The session ends: nothing is restarted any more.
+    pub(super) fn give_up_restarts(&mut self, out: &mut Vec<Effect>) {
+        if let Role::FrontEnd(front) = &mut self.role {
+            Self::not_restarted(front.end_restarts(), &RestartError::Ending, out);
+        }
+    }
+
+    fn not_restarted(ranks: Vec<Rank>, why: &RestartError, out: &mut Vec<Effect>) {
+        let notice = |rank| Effect::Notify(Notice::NotRestarted(rank, why.clone()));
+        out.extend(ranks.into_iter().map(notice));
+    }
+}
+
+/// Every node.
+impl Node {
+    /// Sends an order to the child above the rank, and keeps it for children that are adopted.
+    fn pass_restart_on(&mut self, order: RestartOrder, now: Instant, out: &mut Vec<Effect>) {
+        if self.reconnects {
+            self.restarts.keep(order, now, self.options.rules.peer_timeout * 3);
+        }
+        let ranks = [order.rank].into_iter().collect();
+        self.send_towards(&ranks, |_| ParentMessage::Restart(order), out);
+    }
+
+    /// A child that was adopted, with these ranks, gets the orders that it may have missed.
+    pub(super) fn repeat_restarts(&self, link: LinkId, ranks: &Ranks, out: &mut Vec<Effect>) {
+        for order in self.restarts.kept(ranks) {
+            Self::send(link, Kind::Control, &ParentMessage::Restart(order), out);
+        }
+    }
+
+    /// An order from the parent. While the session ends, the front end has given it up.
+    pub(super) fn on_restart_order(&mut self, order: RestartOrder, now: Instant, out: &mut Vec<Effect>) {
+        if !self.stage.is_up() {
+            return;
+        }
+        self.pass_restart_on(order, now, out);
+        // Another parent sends what an earlier one may not have passed on.
+        if !self.restarts_members() || order.number <= self.restarts.last(order.rank) {
+            return;
+        }
+        let is_mine = |identity: &Identity| identity.others().any(|(rank, _)| rank == order.rank);
+        if !self.identity().is_some_and(is_mine) {
+            return;
+        }
+        if self.children.locals().any(|(_, child)| child.rank() == Some(order.rank)) {
+            self.restarts.fails(order);
+            return self.reports.push(ChildMessage::NotRestarted(order, RestartError::StillRunning));
+        }
+        self.begin_restart(order, now, out);
+    }
+
+    /// Whether this process takes the place of a lost member.
+    pub(super) fn has_joined_late(&self) -> bool {
+        matches!(&self.role, Role::Member(parent) if parent.joins())
+    }
+}
+
+/// An agent.
+impl Node {
+    /// Whether members of this host may be restarted while the session is up.
+    pub(super) fn restarts_members(&self) -> bool {
+        let may = self.options.on_loss == OnLoss::Continue && !self.options.has_no_programs();
+        may && self.is_agent() && self.stage.is_up()
+    }
+
+    /// Starts the program of a rank again, the same as the first time.
+    fn begin_restart(&mut self, order: RestartOrder, now: Instant, out: &mut Vec<Effect>) {
+        let others: Vec<_> = self.identity().into_iter().flat_map(Identity::others).collect();
+        let local_size = others.len();
+        let place = others.into_iter().enumerate().find(|(_, (rank, _))| *rank == order.rank);
+        let Some((local_rank, (rank, block))) = place else { return };
+        let block = Block { first: rank, count: 1, ..block };
+        let Some(mut program) = self.program(&[block]) else {
+            self.restarts.fails(order);
+            let why = RestartError::NotStarted("no program is assigned to this host".to_owned());
+            return self.reports.push(ChildMessage::NotRestarted(order, why));
+        };
+        if self.options.has_any_programs() {
+            program.env.extend(self.place_variables(rank, local_rank, local_size));
+        }
+        program.env.extend(variables([(RESTARTS, order.number.to_string())]));
+        let link = self.start_local(rank, block, program, now, out);
+        // It joins a session that is up, as a program does that joins late.
+        if let Some(child) = self.children.get_mut(link) {
+            child.run();
+        }
+        self.restarts.begins(order, link);
+    }
+
+    /// A new process has joined. It has its membership, and its link carries data.
+    pub(super) fn is_restarted(&mut self, link: LinkId, order: RestartOrder, out: &mut Vec<Effect>) {
+        if let Some(child) = self.children.get_mut(link) {
+            child.enter_tree();
+        }
+        if let Some(merge) = self.relay.merge() {
+            merge.member_returns(link);
+        }
+        out.push(Effect::Joins(link, [order.rank].into_iter().collect()));
+        self.reports.push(ChildMessage::Restarted(order));
+    }
+
+    /// A member has ended that was a child of this node; or a process that was to become one.
+    pub(super) fn member_ends(
+        &mut self,
+        (link, rank): (LinkId, Rank),
+        child: &Child,
+        (exit, killed): (Exit, Option<Box<Cause>>),
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        let number = match self.restarts.ends(rank, link) {
+            Ok(number) => number,
+            Err(order) => {
+                let why = why_not_joined(child, exit);
+                return self.reports.push(ChildMessage::NotRestarted(order, why));
+            }
+        };
+        let again = self.restarts_by_itself(rank, child, exit);
+        // The front end knows it before the end, which may be that of the last member.
+        self.reports.extend(again.map(ChildMessage::Restarting));
+        self.report_behind_output(link, ChildMessage::Exited(rank, exit, killed, number), now);
+        if let Some(order) = again {
+            self.release_reports(link); // before that of the next process
+            self.begin_restart(order, now, out);
+        }
+    }
+
+    /// The restart that follows from the end of a member without an order.
+    fn restarts_by_itself(&self, rank: Rank, child: &Child, exit: Exit) -> Option<RestartOrder> {
+        let number = self.restarts.last(rank) + 1;
+        let is_loss = matches!(exit, Exit::Signal(_)) || matches!(exit, Exit::Code(status) if status != 0);
+        let has_joined = matches!(child.state(), ChildState::Ending { was_up: true, .. });
+        let may = self.restarts_members() && number <= self.options.restarts;
+        (may && has_joined && is_loss).then_some(RestartOrder { rank, number })
+    }
+}
+
+/// Why a process has not joined, which has ended.
+fn why_not_joined(child: &Child, exit: Exit) -> RestartError {
+    match child.end_cause() {
+        Some(Cause::NotStarted(why) | Cause::OutOfResources(why)) => RestartError::NotStarted(why.clone()),
+        Some(Cause::TimedOut) => RestartError::NotJoined,
+        _ => RestartError::Ended(exit),
+    }
+}

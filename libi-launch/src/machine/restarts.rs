@@ -1,0 +1,229 @@
+//! New processes in the places of lost members, on their hosts, while the session is up.
+//!
+//! Only where calls [go on](crate::options::OnLoss::Continue), and an agent leads the host: the process
+//! that leads it is no member, and still lives. All attempts at a rank are numbered from 1 on, by
+//! requests of the front end and by [automatic](crate::options::LaunchOptions::restarts) ones of the
+//! agent. The process that was started with the session has number 0.
+//!
+//! ```text
+//!   front end                nodes between                      agent
+//!     | -- Restart(rank, 1) ----> | -- Restart(rank, 1) ----------> |  starts the program
+//!     |                           |                                 |  <-- hello
+//!     | <-- Restarted(rank, 1) -- | <-- Restarted(rank, 1) -------- |  config, Join, Carry, Joins
+//! ```
+//!
+//! A rank at the agent of its host:
+//!
+//! | state | event | effect | next state |
+//! |---|---|---|---|
+//! | running, as number `k` | it exits | `Exited(k)` | ended |
+//! | the same | it is lost, and may be restarted automatically | `Restarting(n)`, `Exited(k)` | starting `n` |
+//! | running | `Restart(n)`, of a greater number than all before | `NotRestarted(n)` | running |
+//! | ended | the same | its program is started, with `LIBI_RESTARTS=n` | starting `n` |
+//! | starting `n` | hello | `Join`; `Carry`, `Joins`; `Restarted(n)` | running, as number `n` |
+//! | starting `n` | not started, exit | `NotRestarted(n)` | ended |
+//! | starting `n` | no hello in `join_timeout` | it is killed; `NotRestarted(n)` at its end | |
+//! | any | `Restart` of a number that was tried | none: that attempt is answered | |
+//!
+//! A rank at the front end (`front_end/restart_requests.rs`):
+//!
+//! | state | event | effect | next state |
+//! |---|---|---|---|
+//! | ended | request | `Restart(n)`, where `n` follows the last number that was answered | under way `n` |
+//! | any other | request | refused | |
+//! | not answered `n` | `Restarting(n)` | | under way `n` |
+//! | the same | `Restarted(n)` | the member lives again; notice | running, as number `n` |
+//! | the same | `NotRestarted(n)` | notice | ended |
+//! | under way | its host is lost, or the session ends | notice: not restarted; `n` is answered | ended |
+//! | running, as number `k` | `Exited(k)` | notice | ended |
+//! | any | any of these of another number | none: it is repeated, or was given up | |
+//!
+//! An agent reports the attempts and the ends of a rank in their order, and every node keeps that order.
+//! A host that has [found another parent](super::orphans) repeats all of them from the first on. The
+//! numbers tell a repeated report from a new one.
+//!
+//! The session is not over while a restart is under way. Nodes on the way keep orders for children that
+//! are adopted, as they do with commands.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use libi_core::ids::{LinkId, Rank};
+use libi_core::ranks::Ranks;
+use libi_core::time::Instant;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Exit;
+
+/// Why a member was not restarted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestartError {
+    /// The session is not up yet.
+    #[error("the session is not up")]
+    NotUp,
+    /// The session ends, or all of its members have ended.
+    #[error("the session ends")]
+    Ending,
+    /// The session has fewer ranks.
+    #[error("the session has no such rank")]
+    NoSuchRank,
+    /// Calls do not go on without lost members.
+    #[error("calls do not go on without lost members in this session: see OnLoss::Continue")]
+    NotContinuing,
+    /// The agents start no programs.
+    #[error("the agents of this session start no programs")]
+    NoPrograms,
+    /// The process that leads the host is its first member.
+    #[error("the host of the member is led by its first member, not by an agent")]
+    NoAgent,
+    /// The host is lost, or did not come up.
+    #[error("the host of the member is lost")]
+    HostLost,
+    /// The end of the member's process is not known.
+    #[error("the member is still running")]
+    StillRunning,
+    /// The member has detached from the session.
+    #[error("the member has detached")]
+    Detached,
+    /// An earlier request, or an automatic restart, is not answered yet.
+    #[error("the member is being restarted already")]
+    UnderWay,
+    /// The program cannot be started, for this reason.
+    #[error("{0}")]
+    NotStarted(String),
+    /// The new process has ended before it joined.
+    #[error("the new process has ended before it joined: {0}")]
+    Ended(Exit),
+    /// The new process did not join in time, and was killed.
+    #[error("the new process has not joined in time, and was killed")]
+    NotJoined,
+}
+
+/// An order to the agent of a rank's host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestartOrder {
+    /// The rank.
+    pub rank: Rank,
+    /// The number of the attempt.
+    pub number: u32,
+}
+
+/// The restarts that a node passes on, and those of its own host.
+#[derive(Debug, Default)]
+pub(super) struct Restarts {
+    /// At an agent: the ranks that were started again.
+    own: BTreeMap<Rank, Attempts>,
+    /// Orders that have passed here lately, which a child that is adopted may have missed.
+    recent: VecDeque<(Instant, RestartOrder)>,
+}
+
+/// The attempts at one rank.
+#[derive(Debug, Default)]
+struct Attempts {
+    /// The number of the last one.
+    last: u32,
+    /// Its link, until it has joined or has failed.
+    starting: Option<LinkId>,
+    /// The number of the process that has joined last.
+    joined: u32,
+}
+
+impl Restarts {
+    /// The number of the last attempt at a rank; 0 if there was none.
+    pub(super) fn last(&self, rank: Rank) -> u32 {
+        self.own.get(&rank).map_or(0, |attempts| attempts.last)
+    }
+
+    /// An attempt fails before a process is started for it.
+    pub(super) fn fails(&mut self, order: RestartOrder) {
+        self.own.entry(order.rank).or_default().last = order.number;
+    }
+
+    /// A process is started for this attempt.
+    pub(super) fn begins(&mut self, order: RestartOrder, link: LinkId) {
+        let attempts = self.own.entry(order.rank).or_default();
+        (attempts.last, attempts.starting) = (order.number, Some(link));
+    }
+
+    /// The attempt whose process is at the other end of this link, and has not joined.
+    pub(super) fn starting(&self, rank: Rank, link: LinkId) -> Option<RestartOrder> {
+        let attempts = self.own.get(&rank).filter(|attempts| attempts.starting == Some(link))?;
+        Some(RestartOrder { rank, number: attempts.last })
+    }
+
+    /// The process of an attempt joins; returns which, if it is one.
+    pub(super) fn joins(&mut self, rank: Rank, link: LinkId) -> Option<RestartOrder> {
+        let order = self.starting(rank, link)?;
+        let attempts = self.own.get_mut(&rank)?;
+        (attempts.starting, attempts.joined) = (None, order.number);
+        Some(order)
+    }
+
+    /// A process has ended. The attempt that has failed with it; otherwise, the number of the process.
+    pub(super) fn ends(&mut self, rank: Rank, link: LinkId) -> Result<u32, RestartOrder> {
+        if let Some(order) = self.starting(rank, link) {
+            self.own.entry(rank).or_default().starting = None;
+            return Err(order);
+        }
+        Ok(self.own.get(&rank).map_or(0, |attempts| attempts.joined))
+    }
+
+    /// Keeps an order for children that are adopted, for this time.
+    pub(super) fn keep(&mut self, order: RestartOrder, now: Instant, kept: Duration) {
+        self.recent.retain(|(at, _)| now < *at + kept);
+        self.recent.push_back((now, order));
+    }
+
+    /// The orders for these ranks that were kept.
+    pub(super) fn kept<'a>(&'a self, ranks: &'a Ranks) -> impl Iterator<Item = RestartOrder> + 'a {
+        self.recent.iter().map(|(_, order)| *order).filter(|order| ranks.contains(order.rank))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANK: Rank = Rank(3);
+
+    fn order(number: u32) -> RestartOrder {
+        RestartOrder { rank: RANK, number }
+    }
+
+    #[test]
+    fn a_process_has_the_number_of_the_attempt_that_has_started_it() {
+        let mut restarts = Restarts::default();
+        assert_eq!((restarts.last(RANK), restarts.ends(RANK, LinkId(1))), (0, Ok(0)));
+        restarts.begins(order(1), LinkId(2));
+        assert_eq!(restarts.joins(RANK, LinkId(1)), None, "another link");
+        assert_eq!(restarts.joins(RANK, LinkId(2)), Some(order(1)));
+        assert_eq!(restarts.joins(RANK, LinkId(2)), None, "it has joined");
+        assert_eq!((restarts.last(RANK), restarts.ends(RANK, LinkId(2))), (1, Ok(1)));
+    }
+
+    #[test]
+    fn an_attempt_that_fails_has_a_number_and_no_end() {
+        let mut restarts = Restarts::default();
+        restarts.begins(order(1), LinkId(2));
+        assert_eq!(restarts.ends(RANK, LinkId(2)), Err(order(1)));
+        restarts.fails(order(2));
+        assert_eq!((restarts.last(RANK), restarts.last(Rank(4))), (2, 0));
+        restarts.begins(order(3), LinkId(4));
+        assert_eq!(restarts.joins(RANK, LinkId(4)), Some(order(3)));
+        assert_eq!(restarts.ends(RANK, LinkId(4)), Ok(3));
+    }
+
+    #[test]
+    fn orders_are_kept_for_a_time_and_given_to_those_above_their_rank() {
+        let (mut restarts, kept) = (Restarts::default(), Duration::from_secs(9));
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        restarts.keep(order(1), at(0), kept);
+        restarts.keep(order(2), at(8), kept);
+        let below: Ranks = [RANK].into_iter().collect();
+        assert_eq!(restarts.kept(&below).collect::<Vec<_>>(), [order(1), order(2)]);
+        assert_eq!(restarts.kept(&Ranks::new()).count(), 0);
+        restarts.keep(order(3), at(9), kept);
+        assert_eq!(restarts.kept(&below).collect::<Vec<_>>(), [order(2), order(3)]);
+    }
+}
