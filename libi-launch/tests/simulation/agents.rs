@@ -58,6 +58,14 @@ impl AgentTrouble {
     }
 }
 
+impl AgentTrouble {
+    /// Programs that all join: late if they may be any, and otherwise before the session is up.
+    pub(crate) fn joining(late: bool) -> Self {
+        let programs = if late { Programs::Any } else { Programs::Linked };
+        Self { programs, joins: 1.0, ..Self::ending() }
+    }
+}
+
 impl PlainPrograms {
     /// How many lines each rank has printed, and how many of them were read.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (Rank, (usize, usize))> {

@@ -22,6 +22,7 @@ mod limits;
 mod many;
 mod one_way;
 mod orphans;
+mod restarts;
 mod scenario;
 mod seeds;
 mod settling;

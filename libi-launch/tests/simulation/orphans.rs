@@ -20,7 +20,7 @@ use crate::world::{Cluster, FRONT, Happening, Pick};
 
 impl Scenario {
     /// A cluster in which all hosts are up, in some tree, and programs print and end.
-    fn with_orphans(seed: u64) -> Self {
+    pub(crate) fn with_orphans(seed: u64) -> Self {
         let mut rng = Rng::new(seed).fork(50);
         let most = if rng.chance(0.1) { 200 } else { 30 };
         let mut scenario = Self::of_agents(3 + rng.below(most) as u32);

@@ -109,6 +109,8 @@ pub(crate) struct Scenario {
     pub(crate) severs: Vec<(Duration, u64)>,
     /// Whether calls go on without lost members, and hosts that lose their parent find another one.
     pub(crate) reconnects: bool,
+    /// How often agents restart a member by themselves.
+    pub(crate) restarts: u32,
     /// Actions after the session is up.
     pub(crate) actions: Vec<(Duration, Action)>,
     /// The time until the user consumes output; `None` if it never does.
@@ -201,6 +203,7 @@ impl Scenario {
             direct_latency: Duration::ZERO,
             severs: Vec::new(),
             reconnects: false,
+            restarts: 0,
             actions: Vec::new(),
             reads: Some(Duration::ZERO),
             bulk: None,

@@ -39,6 +39,7 @@ use crate::direct::{Connections, DirectEvent};
 use crate::driver::Input;
 use crate::feeding::Feeding;
 use crate::file_links::FileLinks;
+use crate::restarts::RestartRecord;
 use crate::scenario::{Fate, Scenario};
 use crate::staging::Disks;
 use crate::tree_views::Trees;
@@ -130,6 +131,7 @@ pub(crate) struct Cluster {
     pub(crate) bulk: BulkStarts,
     pub(crate) plain: PlainPrograms,
     pub(crate) commands: Commands,
+    pub(crate) restarts: RestartRecord,
     /// The hosts that the session came up without.
     pub(crate) failed_at_up: BTreeSet<HostIndex>,
     pub(crate) disks: Disks,
@@ -177,6 +179,7 @@ impl Cluster {
             bulk: BulkStarts::default(),
             plain: PlainPrograms::default(),
             commands: Commands::default(),
+            restarts: RestartRecord::default(),
             failed_at_up: BTreeSet::new(),
             disks: Disks::default(),
             file_links,

@@ -74,7 +74,11 @@ impl World for Cluster {
             Effect::WriteStaged(bytes) => self.write_staged(from, &bytes, agenda),
             Effect::SendStaged(link, at, length) => self.send_staged(from, link, at, length, agenda),
             Effect::RemoveStaged => self.remove_staged(from),
-            Effect::Carry(link) => self.carry(from, link, agenda),
+            Effect::Carry(link) => {
+                self.note_carried(from, link);
+                self.carry(from, link, agenda);
+            }
+            Effect::Joins(link, ranks) => self.on_joins(from, link, &ranks),
             Effect::Trust(_) | Effect::DetachChild(_) | Effect::TakeInput(_) => {}
             Effect::Input(bytes) => self.feed_programs(from, &bytes, agenda),
             Effect::Listen { .. }
@@ -86,7 +90,10 @@ impl World for Cluster {
             | Effect::Reopen(_)
             | Effect::SendDirect(_)
             | Effect::ReceiveDirect(_) => self.connect(from, effect, agenda),
-            Effect::SessionUp(tree) => self.on_session_up(from, tree, agenda),
+            Effect::SessionUp(tree) => {
+                self.check_joins(from, &tree);
+                self.on_session_up(from, tree, agenda);
+            }
             Effect::Cut(link, _) | Effect::Severed(link, ..) => self.on_link_cut(from, link),
             Effect::Adopted { .. } | Effect::Reattached | Effect::Forsaken(..) => {}
             Effect::Notify(notice) => {

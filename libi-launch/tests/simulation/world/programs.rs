@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::{Cluster, FRONT, Happening, Start};
 use crate::driver::{Driver, Input};
+use crate::restarts::restarts;
 use crate::scenario::{Fate, Turns};
 use libi_test_core::processor::Next;
 
@@ -34,7 +35,9 @@ impl Cluster {
             StartRequest::Host(link, task, _) => {
                 (*link, MemberRole::Leader(task.host), task.attempt, task.name.clone())
             }
-            StartRequest::Member(link, rank, _) if self.scenario.has_any_programs() => {
+            StartRequest::Member(link, rank, program)
+                if self.scenario.has_any_programs() && restarts(program).is_none() =>
+            {
                 return self.start_program(from, start, (*link, *rank), agenda);
             }
             StartRequest::Member(link, rank, _) => {
@@ -51,7 +54,11 @@ impl Cluster {
             self.scenario.blocked_fate(launcher).filter(|_| matches!(request, StartRequest::Host(..)));
         let is_first = place == MemberRole::Leader(HostIndex(0));
         let far_fate = self.scenario.far.filter(|_| from == FRONT && !is_first);
-        let fate = blocked_fate.or(far_fate).unwrap_or_else(|| self.scenario.fate(place, attempt, &name));
+        let fate = self
+            .restart_fate(from, &request)
+            .or(blocked_fate)
+            .or(far_fate)
+            .unwrap_or_else(|| self.scenario.fate(place, attempt, &name));
         if let MemberRole::Leader(host) = place {
             if self.is_full(from) {
                 self.note_fate(place, attempt, Fate::OutOfResources);
