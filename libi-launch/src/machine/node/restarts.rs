@@ -210,3 +210,108 @@ fn why_not_joined(child: &Child, exit: Exit) -> RestartError {
         _ => RestartError::Ended(exit),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use libi_core::ids::HostIndex;
+    use libi_core::join::SessionKey;
+    use libi_core::machine::Machine;
+    use libi_core::plan::late::Attempt;
+
+    use super::*;
+    use crate::failure::LaunchTiming;
+    use crate::machine::contract::{Event, LaunchPlan};
+    use crate::machine::message::{HostSpec, Program};
+    use crate::options::{Engine, LaunchOptions};
+
+    /// A front end whose only host, of two members, is up, or will be.
+    fn front(options: LaunchOptions, is_up: bool) -> Node {
+        let spec = HostSpec {
+            host: HostIndex(0),
+            attempt: Attempt::default(),
+            name: "n0".to_owned(),
+            user: None,
+            port: None,
+            blocks: vec![Block { first: Rank(0), count: 2, distribution: 0 }],
+            below: 0,
+            faults: 0,
+        };
+        let (executable, args, env) = ("tool".try_into().unwrap(), Vec::new(), Vec::new());
+        let program = Program { executable, args, env, cwd: None };
+        let plan = LaunchPlan { hosts: vec![spec], programs: vec![program], size: 2, secret: None, options };
+        let mut node = Node::front(SessionKey(1), &plan, 1);
+        node.on(Event::Begin, Instant::ZERO, &mut Vec::new());
+        if is_up {
+            node.reports.push(ChildMessage::Joined(
+                HostIndex(0),
+                Attempt::default(),
+                LaunchTiming::default(),
+            ));
+            node.on(Event::Woken, Instant::ZERO, &mut Vec::new());
+            assert!(node.stage.is_up());
+        }
+        node
+    }
+
+    fn continuing() -> LaunchOptions {
+        LaunchOptions::local().engine(Engine::Apart).on_loss(OnLoss::Continue)
+    }
+
+    /// What follows from a request, if these reports have come before.
+    fn answers(node: &mut Node, reports: Vec<ChildMessage>, rank: u32) -> Vec<Notice> {
+        let mut out = Vec::new();
+        node.reports.extend(reports);
+        node.on(Event::Woken, Instant::ZERO, &mut out);
+        out.clear();
+        node.on(Event::Restart(Rank(rank)), Instant::ZERO, &mut out);
+        let notices = out.into_iter().filter_map(|effect| match effect {
+            Effect::Notify(notice) => Some(notice),
+            _ => None,
+        });
+        notices.collect()
+    }
+
+    fn exited(rank: u32) -> ChildMessage {
+        ChildMessage::Exited(Rank(rank), Exit::Signal(9), None, 0)
+    }
+
+    #[test]
+    fn a_request_that_is_not_possible_is_refused_with_the_reason() {
+        let refusal = |mut node: Node, reports, rank| match answers(&mut node, reports, rank).pop() {
+            Some(Notice::NotRestarted(of, why)) if of == Rank(rank) => why,
+            other => panic!("{other:?}"),
+        };
+        let up = |options| front(options, true);
+        let ended = || vec![exited(1)];
+        assert_eq!(refusal(front(continuing(), false), Vec::new(), 1), RestartError::NotUp);
+        assert_eq!(refusal(up(continuing()), Vec::new(), 1), RestartError::StillRunning);
+        assert_eq!(refusal(up(continuing()), ended(), 2), RestartError::NoSuchRank);
+        let fails = || continuing().on_loss(OnLoss::Fail);
+        assert_eq!(refusal(up(fails()), ended(), 1), RestartError::NotContinuing);
+        let in_program = || continuing().engine(Engine::InProgram);
+        assert_eq!(refusal(up(in_program()), ended(), 1), RestartError::NoAgent);
+        let told = vec![ChildMessage::InProgram(HostIndex(0)), exited(1)];
+        assert_eq!(refusal(up(continuing()), told, 1), RestartError::NoAgent);
+        let detached = vec![ChildMessage::Detached(Rank(1)), exited(1)];
+        assert_eq!(refusal(up(continuing()), detached, 1), RestartError::Detached);
+        assert_eq!(refusal(up(continuing()), vec![exited(0), exited(1)], 1), RestartError::Ending);
+    }
+
+    #[test]
+    fn a_session_is_not_over_while_its_last_member_is_restarted() {
+        let mut node = front(continuing(), true);
+        assert_eq!(answers(&mut node, vec![exited(1)], 1), [], "the order is sent");
+        let under_way = Notice::NotRestarted(Rank(1), RestartError::UnderWay);
+        assert_eq!(answers(&mut node, vec![exited(0)], 1), [under_way]);
+        let mut out = Vec::new();
+        let order = RestartOrder { rank: Rank(1), number: 1 };
+        node.reports.push(ChildMessage::NotRestarted(order, RestartError::NotJoined));
+        node.on(Event::Woken, Instant::ZERO, &mut out);
+        let notices: Vec<_> = out
+            .iter()
+            .filter(|effect| matches!(effect, Effect::Notify(_)))
+            .map(|it| format!("{it:?}"))
+            .collect();
+        assert_eq!(notices, ["Notify(NotRestarted(Rank(1), NotJoined))", "Notify(Done)"]);
+    }
+}
