@@ -82,7 +82,7 @@ pub use libi_launch::backend::{
 };
 pub use libi_launch::delivery::{Delivery, Packed};
 pub use libi_launch::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
-pub use libi_launch::machine::{CommandId, LinkPolicy, Policy, Replacement, Rules, Stream};
+pub use libi_launch::machine::{CommandId, LinkPolicy, Policy, Replacement, RestartError, Rules, Stream};
 pub use libi_launch::options::*;
 pub use libi_launch::shell_error::ShellError;
 pub use libi_launch::staging::{STAGE_ENV, StagedFile, Staging, StagingError};

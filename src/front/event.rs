@@ -5,7 +5,7 @@ use std::fmt;
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::ranks::Ranks;
 use libi_launch::failure::{Cause, Exit, Failure};
-use libi_launch::machine::{CommandId, Stream};
+use libi_launch::machine::{CommandId, RestartError, Stream};
 
 use super::command::ProcessOutcome;
 use super::output_files::OutputError;
@@ -158,6 +158,26 @@ pub enum Event {
         /// although it ran, or it violated the protocol.
         killed: Option<Cause>,
     },
+    /// A new process has taken the place of a lost member: it was [asked for](super::Session::restart), or
+    /// follows from [`LaunchOptions::restarts`](super::LaunchOptions::restarts). Its end is reported as
+    /// that of the first process was.
+    #[non_exhaustive]
+    Restarted {
+        /// The session.
+        session: SessionId,
+        /// The member.
+        rank: Rank,
+    },
+    /// A lost member was not restarted.
+    #[non_exhaustive]
+    NotRestarted {
+        /// The session.
+        session: SessionId,
+        /// The member.
+        rank: Rank,
+        /// The reason.
+        why: RestartError,
+    },
     /// A member has [detached](crate::Member::detach): its process lives on and is no longer part
     /// of the session.
     #[non_exhaustive]
@@ -210,6 +230,8 @@ impl Event {
             | Self::CommandEnded { session, .. }
             | Self::CommandDone { session, .. }
             | Self::Exited { session, .. }
+            | Self::Restarted { session, .. }
+            | Self::NotRestarted { session, .. }
             | Self::Detached { session, .. }
             | Self::Lost { session, .. }
             | Self::Done { session } => *session,
@@ -249,6 +271,8 @@ impl fmt::Display for Event {
                 write!(f, "rank {} on {host_name} {exit}", rank.0)?;
                 killed.as_ref().map_or(Ok(()), |why| write!(f, ", by its leader: {why}"))
             }
+            Self::Restarted { rank, .. } => write!(f, "rank {} was restarted", rank.0),
+            Self::NotRestarted { rank, why, .. } => write!(f, "rank {} was not restarted: {why}", rank.0),
             Self::Detached { rank, .. } => write!(f, "rank {} has detached", rank.0),
             Self::Lost { name, ranks, reason, .. } => {
                 write!(f, "{name} ({ranks}) is lost: {reason}")

@@ -26,13 +26,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use libi_core::dist::layout::{self, Layout, LayoutError};
-use libi_core::ids::HostIndex;
+use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::SessionKey;
 use libi_core::plan::late::Attempt;
 use libi_core::secure::{Entropy, Secret};
 use libi_launch::backend::{Backend, BackendError, LaunchMethod};
 use libi_launch::exit_trailer::TrailerTag;
-use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Node, Program};
+use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Node, Program, RestartError};
 use libi_launch::options::{LaunchOptions, Output, StandardInput};
 
 pub use choice::{BACKEND_ENV, BackendReason, auto_backend};
@@ -99,6 +99,9 @@ pub enum Error {
     /// The session is not up yet.
     #[error("the session is not up yet")]
     NotUp,
+    /// A member was not [restarted](Session::restart), for this reason.
+    #[error("{0} was not restarted: {1}")]
+    NotRestarted(Rank, RestartError),
     /// A command is to run on a host that is not in the session, or was lost.
     #[error("{0} is not in the session, or is lost")]
     NotInSession(String),

@@ -326,6 +326,8 @@ impl EngineSink for FrontSink {
             Notice::Exited(rank, exit, killed) => {
                 events.push_back((number, status.exited(rank, exit, killed, node)));
             }
+            Notice::Restarted(rank) => events.push_back((number, status.restarted(rank))),
+            Notice::NotRestarted(rank, why) => events.push_back((number, status.not_restarted(rank, why))),
             Notice::Detached(rank) => events.push_back((number, status.detached(rank))),
             Notice::Lost(host, failure) => events.push_back((number, status.host_lost(host, failure))),
             Notice::Done => {

@@ -1,5 +1,6 @@
 //! A session, as its front end sees it.
 
+mod restart;
 mod status;
 
 use std::sync::Arc;
@@ -118,7 +119,7 @@ impl Session {
         self.runtime.with(|state| state.sessions.get_mut(&self.number)?.current_report())
     }
 
-    /// The members that have ended, however they ended. [`Event::Exited`](super::Event::Exited) has
+    /// The members whose last processes have ended, however they ended. [`Event::Exited`](super::Event::Exited) has
     /// their exit status.
     #[must_use]
     pub fn ended(&self) -> Ranks {

@@ -79,6 +79,7 @@ impl SessionIo {
             Effect::SendStaged(link, at, length) => self.send_staged(link, at, length, events),
             Effect::RemoveStaged => self.staged = None,
             Effect::Carry(link) => self.carry(link),
+            Effect::Joins(link, ranks) => self.tell_group(libi_comm::Event::Joins(link, ranks), turn),
             Effect::DetachChild(link) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
                     link_io.released = true;

@@ -167,6 +167,7 @@ impl SessionIo {
                     }
                 }
                 Effect::WakeAt(at) => self.wake_group_at = Some(at),
+                Effect::Joined(_) | Effect::Begins(_) => {}
             }
         }
         if effects.capacity() <= KEPT_EFFECTS {

@@ -9,7 +9,7 @@ use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Exit, Failure};
-use libi_launch::machine::{Node, WINDOW};
+use libi_launch::machine::{Node, RestartError, WINDOW};
 use libi_launch::options::{LaunchOptions, StandardInput};
 
 use super::{LinkCounts, Stage};
@@ -45,6 +45,8 @@ pub(in crate::front) struct SessionStatus {
     /// Members that have ended.
     pub(super) ended: Ranks,
     detached: Ranks,
+    /// The restarts that callers wait for, and their answers.
+    pub(in crate::front) restarts: BTreeMap<Rank, Option<Result<(), RestartError>>>,
     /// Hosts that were lost after the session was up, with the cause in words.
     pub(super) lost_hosts: BTreeMap<HostIndex, String>,
     /// How those members ended that led their hosts.
@@ -79,6 +81,7 @@ impl SessionStatus {
             new_links: None,
             ended: Ranks::new(),
             detached: Ranks::new(),
+            restarts: BTreeMap::new(),
             lost_hosts: BTreeMap::new(),
             leader_exits: BTreeMap::new(),
             output_error: None,
@@ -164,6 +167,25 @@ impl SessionStatus {
         }
         let host_name = host.map(|host| self.host_name(host)).unwrap_or_default();
         Event::Exited { session: self.session(), rank, host_name, exit, killed }
+    }
+
+    /// Notes that a member lives again.
+    pub(in crate::front) fn restarted(&mut self, rank: Rank) -> Event {
+        self.ended.remove_all(&[rank].into_iter().collect());
+        self.restart_answered(rank, Ok(()));
+        Event::Restarted { session: self.session(), rank }
+    }
+
+    /// Notes that a member was not restarted.
+    pub(in crate::front) fn not_restarted(&mut self, rank: Rank, why: RestartError) -> Event {
+        self.restart_answered(rank, Err(why.clone()));
+        Event::NotRestarted { session: self.session(), rank, why }
+    }
+
+    fn restart_answered(&mut self, rank: Rank, answer: Result<(), RestartError>) {
+        if let Some(known) = self.restarts.get_mut(&rank) {
+            known.get_or_insert(answer);
+        }
     }
 
     /// Notes that a member has detached.
