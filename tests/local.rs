@@ -24,6 +24,8 @@ mod output;
 mod placing;
 #[path = "local/releasing.rs"]
 mod releasing;
+#[path = "local/restarting.rs"]
+mod restarting;
 #[path = "local/starting.rs"]
 mod starting;
 #[path = "local/surviving.rs"]

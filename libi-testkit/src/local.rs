@@ -203,6 +203,7 @@ impl Heard {
             Event::Exited { rank, exit, .. } => {
                 assert_eq!(self.exits.insert(rank.0, exit), None, "{rank} ends twice");
             }
+            Event::Restarted { rank, .. } => drop(self.exits.remove(&rank.0)),
             Event::Detached { rank, .. } => assert!(self.released.insert(rank.0), "{rank} is released twice"),
             Event::Lost { host, name, failure, .. } => {
                 assert_eq!(self.lost.insert(host, (name, failure)), None, "{host} is lost twice");

@@ -1,0 +1,103 @@
+//! Members that are killed are started again, and what was launched in the session ends with it.
+
+use std::time::Instant;
+
+use libi::{Engine, Error, Exit, FrontEnd, LaunchOptions, OnLoss, Rank, RestartError, Session, Stream};
+
+use libi_testkit::local::*;
+
+/// Members that print their process ID and how often they were restarted, and run on.
+fn play(front: &FrontEnd, lab: &Lab, hosts: &str, options: &LaunchOptions) -> (Session, Heard) {
+    let members = lab.members(hosts, &["join", "env:LIBI_RESTARTS", "out:pid {pid}", "wait"]);
+    let session = launch_with(front, &[members], options);
+    let mut heard = Heard::default();
+    let size = session.size();
+    heard.until(front, "all run", |heard| (0..size).all(|rank| pids(heard, rank).len() == 1));
+    (session, heard)
+}
+
+fn options() -> LaunchOptions {
+    LaunchOptions::local().engine(Engine::Apart).on_loss(OnLoss::Continue)
+}
+
+/// The processes that a rank has had.
+fn pids(heard: &Heard, rank: u32) -> Vec<i32> {
+    let out = heard.out(rank);
+    out.lines().filter_map(|line| line.strip_prefix("pid ")).map(|pid| pid.parse().unwrap()).collect()
+}
+
+/// Kills the process of a rank, and waits until that is known.
+fn lose(front: &FrontEnd, heard: &mut Heard, rank: u32) {
+    kill(*pids(heard, rank).last().unwrap(), libc::SIGKILL);
+    heard.until(front, "it has ended", |heard| heard.exits.contains_key(&rank));
+    assert_eq!(heard.exits.get(&rank), Some(&Exit::Signal(libc::SIGKILL)));
+}
+
+#[test]
+fn a_member_is_restarted_as_often_as_it_is_lost_and_knows_how_often() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    for hosts in ["a[1-2]:2", "a[1-3]:1"] {
+        let (session, mut heard) = play(&front, &lab, hosts, &options());
+        let began = Instant::now();
+        for (rank, times) in [(1, 10), (0, 2)] {
+            for nth in 1..=times {
+                lose(&front, &mut heard, rank);
+                session.restart(Rank(rank), TIMEOUT).unwrap();
+                heard.until(&front, "it runs again", |heard| pids(heard, rank).len() == nth + 1);
+                assert!(!heard.exits.contains_key(&rank) && !session.ended().contains(Rank(rank)));
+            }
+            let numbers: Vec<_> =
+                heard.out(rank).lines().filter(|line| !line.starts_with("pid")).map(str::to_owned).collect();
+            let expected: Vec<_> =
+                (0..=times).map(|nth| if nth == 0 { String::new() } else { nth.to_string() }).collect();
+            assert_eq!(numbers, expected, "{}", heard.text(rank, Stream::Err));
+        }
+        println!("{hosts}: 12 restarts in {:?}", began.elapsed());
+        match session.restart(Rank(1), TIMEOUT) {
+            Err(Error::NotRestarted(Rank(1), RestartError::StillRunning)) => {}
+            other => panic!("{other:?}"),
+        }
+        session.terminate(ms(500)).unwrap();
+        lab.is_empty_within(SOON);
+    }
+}
+
+#[test]
+fn a_lost_member_is_restarted_by_itself_as_often_as_the_options_say() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let (session, mut heard) = play(&front, &lab, "a[1-2]:1", &options().restarts(2));
+    for nth in 2..=3 {
+        kill(*pids(&heard, 1).last().unwrap(), libc::SIGSEGV);
+        heard.until(&front, "it runs again", |heard| pids(heard, 1).len() == nth);
+    }
+    lose(&front, &mut heard, 1);
+    session.restart(Rank(1), TIMEOUT).unwrap();
+    heard.until(&front, "it runs again", |heard| pids(heard, 1).len() == 4);
+    drop(session);
+    lab.is_empty_within(SOON);
+}
+
+#[test]
+fn a_program_that_is_gone_is_not_restarted() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let program = lab.path("program");
+    std::fs::copy(member(), &program).unwrap();
+    let members = lab.program(&program, "a[1-2]:1", &["join", "out:pid {pid}", "wait"]);
+    let session = launch_with(&front, &[members], &options());
+    let mut heard = Heard::default();
+    heard.until(&front, "all run", |heard| (0..2).all(|rank| pids(heard, rank).len() == 1));
+    std::fs::remove_file(&program).unwrap();
+    lose(&front, &mut heard, 1);
+    match session.restart(Rank(1), TIMEOUT) {
+        Err(Error::NotRestarted(Rank(1), RestartError::NotStarted(why))) => println!("{why}"),
+        other => panic!("{other:?}"),
+    }
+    lose(&front, &mut heard, 0);
+    heard.until(&front, "all have ended", |heard| heard.done);
+    assert!(matches!(
+        session.restart(Rank(1), TIMEOUT),
+        Err(Error::NotRestarted(Rank(1), RestartError::Ending))
+    ));
+    session.terminate(ms(500)).unwrap();
+    lab.is_empty_within(SOON);
+}
