@@ -30,13 +30,15 @@ fn pids(heard: &Heard, rank: u32) -> Vec<i32> {
 fn lose(front: &FrontEnd, heard: &mut Heard, rank: u32) {
     kill(*pids(heard, rank).last().unwrap(), libc::SIGKILL);
     heard.until(front, "it has ended", |heard| heard.exits.contains_key(&rank));
-    assert_eq!(heard.exits.get(&rank), Some(&Exit::Signal(libc::SIGKILL)));
+    let exit = heard.exits.get(&rank);
+    assert_eq!(exit, Some(&Exit::Signal(libc::SIGKILL)), "{}", heard.described());
 }
 
 #[test]
 fn a_member_is_restarted_as_often_as_it_is_lost_and_knows_how_often() {
-    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let lab = Lab::new();
     for hosts in ["a[1-2]:2", "a[1-3]:1"] {
+        let front = FrontEnd::new().unwrap();
         let (session, mut heard) = play(&front, &lab, hosts, &options());
         let began = Instant::now();
         for (rank, times) in [(1, 10), (0, 2)] {
@@ -67,7 +69,7 @@ fn a_lost_member_is_restarted_by_itself_as_often_as_the_options_say() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let (session, mut heard) = play(&front, &lab, "a[1-2]:1", &options().restarts(2));
     for nth in 2..=3 {
-        kill(*pids(&heard, 1).last().unwrap(), libc::SIGSEGV);
+        kill(*pids(&heard, 1).last().unwrap(), libc::SIGKILL);
         heard.until(&front, "it runs again", |heard| pids(heard, 1).len() == nth);
     }
     lose(&front, &mut heard, 1);

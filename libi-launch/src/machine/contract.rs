@@ -323,7 +323,8 @@ pub enum Notice {
     /// To the front end: a member has detached from the session.
     Detached(Rank),
     /// To the front end: a new process has taken the place of a lost member. Its end is reported with
-    /// another [`Notice::Exited`].
+    /// another [`Notice::Exited`]. It precedes the output of the process, unless its host has lost its
+    /// parent meanwhile.
     Restarted(Rank),
     /// To the front end: a lost member was not restarted.
     NotRestarted(Rank, RestartError),

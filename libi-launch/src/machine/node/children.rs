@@ -348,6 +348,12 @@ impl Node {
             self.relays.joined(*host);
         }
         self.routes.note(link, &report, |host| self.launcher.spec(host).is_some());
+        let is_restarted = matches!(report, ChildMessage::Restarted(_));
         self.report_behind_output(link, report, now);
+        if is_restarted {
+            // What the new process has printed may have come with it.
+            self.relay_output(now, out);
+            self.send_reports(now, out);
+        }
     }
 }
