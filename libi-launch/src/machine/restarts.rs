@@ -42,6 +42,9 @@
 //! A host that has [found another parent](super::orphans) repeats all of them from the first on. The
 //! numbers tell a repeated report from a new one.
 //!
+//! An agent does not end when all of its members have, since they may be restarted. A program that may be
+//! [any program](crate::options::Programs::Any) has to join when it is restarted.
+//!
 //! The session is not over while a restart is under way. Nodes on the way keep orders for children that
 //! are adopted, as they do with commands.
 
