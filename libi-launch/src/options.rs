@@ -143,9 +143,10 @@ pub struct LaunchOptions {
     pub strict_calls: bool,
     /// What follows when a member ends or is lost while the session is up.
     pub on_loss: OnLoss,
-    /// How often a member is restarted automatically: its agent does so when a process of the member that
-    /// had joined is ended by a signal, or with another exit status than 0. Restarts that the user asks
-    /// for count. Only where calls [go on](OnLoss::Continue) and the leader of the host is no member.
+    /// How often a member is restarted automatically: its agent does so when a process of the
+    /// member that had joined is ended by a signal, or with another exit status than 0. Restarts
+    /// that the user asks for count. Only where calls [go on](OnLoss::Continue) and the leader of
+    /// the host is no member.
     pub restarts: u32,
     /// Hosts that are this machine. The front end starts them directly, as [`Backend::Local`] does,
     /// instead of through the remote shell. Another host that launches one of them uses

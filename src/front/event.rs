@@ -158,9 +158,10 @@ pub enum Event {
         /// although it ran, or it violated the protocol.
         killed: Option<Cause>,
     },
-    /// A new process has taken the place of a lost member: it was [asked for](super::Session::restart), or
-    /// follows from [`LaunchOptions::restarts`](super::LaunchOptions::restarts). Its end is reported as
-    /// that of the first process was.
+    /// A new process has taken the place of a lost member: it was [asked
+    /// for](super::Session::restart), or follows from
+    /// [`LaunchOptions::restarts`](super::LaunchOptions::restarts). Its end is reported as that of
+    /// the first process was.
     #[non_exhaustive]
     Restarted {
         /// The session.

@@ -119,8 +119,8 @@ impl Session {
         self.runtime.with(|state| state.sessions.get_mut(&self.number)?.current_report())
     }
 
-    /// The members whose last processes have ended, however they ended. [`Event::Exited`](super::Event::Exited) has
-    /// their exit status.
+    /// The members whose last processes have ended, however they ended.
+    /// [`Event::Exited`](super::Event::Exited) has their exit status.
     #[must_use]
     pub fn ended(&self) -> Ranks {
         self.status(|status| status.ended.clone()).unwrap_or_default()

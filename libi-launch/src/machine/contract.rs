@@ -131,8 +131,8 @@ pub enum Event {
     /// The user of the front end sends a signal to the processes of a command: to all, or to those on
     /// these hosts.
     SignalCommand(CommandId, Option<Vec<HostIndex>>, i32),
-    /// The user of the front end has a lost member restarted. The answer is [`Notice::Restarted`] or
-    /// [`Notice::NotRestarted`].
+    /// The user of the front end has a lost member restarted. The answer is [`Notice::Restarted`]
+    /// or [`Notice::NotRestarted`].
     Restart(Rank),
     /// The user of the front end has consumed this many bytes of output, which become credit again.
     Consumed(u32),
@@ -219,10 +219,10 @@ pub enum Effect {
     /// A program that was started as a plain one has joined: data of the session that wait for its
     /// link are sent, and those that arrive on it are passed to the communication half.
     Carry(LinkId),
-    /// To the communication half, after [`Effect::Carry`]: a new process is at the other end of this link,
-    /// in the place of these lost members. The driver passes it to the group as `libi_comm::Event::Joins`.
-    /// Programs that join for the first time have no such effect: they are branches of the tree from the
-    /// beginning.
+    /// To the communication half, after [`Effect::Carry`]: a new process is at the other end of
+    /// this link, in the place of these lost members. The driver passes it to the group as
+    /// `libi_comm::Event::Joins`. Programs that join for the first time have no such effect: they
+    /// are branches of the tree from the beginning.
     Joins(LinkId, Ranks),
     /// The bytes of the following [`Effect::Input`] are the standard input of the first programs of
     /// this host, which are so many.
@@ -322,9 +322,9 @@ pub enum Notice {
     InputTaken(u32),
     /// To the front end: a member has detached from the session.
     Detached(Rank),
-    /// To the front end: a new process has taken the place of a lost member. Its end is reported with
-    /// another [`Notice::Exited`]. It precedes the output of the process, unless its host has lost its
-    /// parent meanwhile.
+    /// To the front end: a new process has taken the place of a lost member. Its end is reported
+    /// with another [`Notice::Exited`]. It precedes the output of the process, unless its host has
+    /// lost its parent meanwhile.
     Restarted(Rank),
     /// To the front end: a lost member was not restarted.
     NotRestarted(Rank, RestartError),

@@ -1,9 +1,9 @@
 //! New processes in the places of lost members, on their hosts, while the session is up.
 //!
-//! Only where calls [go on](crate::options::OnLoss::Continue), and an agent leads the host: the process
-//! that leads it is no member, and still lives. All attempts at a rank are numbered from 1 on, by
-//! requests of the front end and by [automatic](crate::options::LaunchOptions::restarts) ones of the
-//! agent. The process that was started with the session has number 0.
+//! Only where calls [go on](crate::options::OnLoss::Continue), and an agent leads the host: the
+//! process that leads it is no member, and still lives. All attempts at a rank are numbered from 1
+//! on, by requests of the front end and by [automatic](crate::options::LaunchOptions::restarts)
+//! ones of the agent. The process that was started with the session has number 0.
 //!
 //! ```text
 //!   front end                nodes between                      agent
@@ -38,15 +38,15 @@
 //! | running, as number `k` | `Exited(k)` | notice | ended |
 //! | any | any of these of another number | none: it is repeated, or was given up | |
 //!
-//! An agent reports the attempts and the ends of a rank in their order, and every node keeps that order.
-//! A host that has [found another parent](super::orphans) repeats all of them from the first on. The
-//! numbers tell a repeated report from a new one.
+//! An agent reports the attempts and the ends of a rank in their order, and every node keeps that
+//! order. A host that has [found another parent](super::orphans) repeats all of them from the first
+//! on. The numbers tell a repeated report from a new one.
 //!
-//! An agent does not end when all of its members have, since they may be restarted. A program that may be
-//! [any program](crate::options::Programs::Any) has to join when it is restarted.
+//! An agent does not end when all of its members have, since they may be restarted. A program that
+//! may be [any program](crate::options::Programs::Any) has to join when it is restarted.
 //!
-//! The session is not over while a restart is under way. Nodes on the way keep orders for children that
-//! are adopted, as they do with commands.
+//! The session is not over while a restart is under way. Nodes on the way keep orders for children
+//! that are adopted, as they do with commands.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -163,7 +163,8 @@ impl Restarts {
         Some(order)
     }
 
-    /// A process has ended. The attempt that has failed with it; otherwise, the number of the process.
+    /// A process has ended. The attempt that has failed with it; otherwise, the number of the
+    /// process.
     pub(super) fn ends(&mut self, rank: Rank, link: LinkId) -> Result<u32, RestartOrder> {
         if let Some(order) = self.starting(rank, link) {
             self.own.entry(rank).or_default().starting = None;

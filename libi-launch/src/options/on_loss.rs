@@ -23,8 +23,8 @@ pub enum OnLoss {
     /// A member keeps what it has given to a call until all members have completed the call; it
     /// completes scatters, exchanges, rings and scans only when all members have their data.
     ///
-    /// A member that is lost may be started again on its host, if that is led by no member: when the front
-    /// end asks for it, or [automatically](crate::options::LaunchOptions::restarts).
+    /// A member that is lost may be started again on its host, if that is led by no member: when
+    /// the front end asks for it, or [automatically](crate::options::LaunchOptions::restarts).
     ///
     /// Hosts that were launched by a lost one find another parent, where they can connect directly. They
     /// are lost with it if it was the first host, where one process has started all of them, and with

@@ -1,8 +1,8 @@
 //! Members that end, or are killed, and are started again on their hosts, while hosts die and find
 //! other parents.
 //!
-//! The user asks at random moments for random ranks, also for those that run. New processes cannot be
-//! started, end before they join, hang, or join. What must hold:
+//! The user asks at random moments for random ranks, also for those that run. New processes cannot
+//! be started, end before they join, hang, or join. What must hold:
 //!
 //! - Each request has one answer.
 //! - Each process of a rank ends at most once, and only a rank that has ended is restarted.
@@ -33,7 +33,8 @@ use crate::world::{Cluster, FRONT, Happening, Pick};
 pub(crate) struct RestartRecord {
     /// The numbers of the attempts at each rank, in order.
     started: BTreeMap<Rank, Vec<u32>>,
-    /// The links of new processes, before they carry data, before their groups know, and from then on.
+    /// The links of new processes, before they carry data, before their groups know, and from then
+    /// on.
     links: BTreeMap<(Id, LinkId), (Rank, Progress)>,
     pub(crate) wrong: Option<String>,
 }
@@ -60,7 +61,8 @@ impl Scenario {
 }
 
 impl Cluster {
-    /// What becomes of a process that is started in the place of a lost member; `None` for all others.
+    /// What becomes of a process that is started in the place of a lost member; `None` for all
+    /// others.
     pub(crate) fn restart_fate(&mut self, from: Id, request: &StartRequest) -> Option<Fate> {
         let StartRequest::Member(link, rank, program) = request else { return None };
         let number = restarts(program)?;

@@ -8,23 +8,25 @@ use libi_launch::machine::{Event as Input, RestartError};
 use super::{Error, FrontCommand, Session};
 
 impl Session {
-    /// Starts a member again whose process has ended: the same program, on the same host, as the same
-    /// rank. Only while the session is up, with [`OnLoss::Continue`](crate::OnLoss::Continue), and where
-    /// the process that leads the host is no member: an [agent](crate::LaunchOptions::agent), or the
-    /// engine [apart](crate::Engine::Apart) from the program.
+    /// Starts a member again whose process has ended: the same program, on the same host, as the
+    /// same rank. Only while the session is up, with [`OnLoss::Continue`](crate::OnLoss::Continue),
+    /// and where the process that leads the host is no member: an
+    /// [agent](crate::LaunchOptions::agent), or the engine [apart](crate::Engine::Apart) from the
+    /// program.
     ///
-    /// Returns when the new process has joined. It finds in the variable `LIBI_RESTARTS` how often its
-    /// member was started again, failed attempts included, and gets no standard input from the front end.
-    /// A process that does not join within the [`join_timeout`](crate::Rules::join_timeout) is killed.
-    /// [`Event::Restarted`](crate::Event::Restarted) or [`Event::NotRestarted`](crate::Event::NotRestarted)
-    /// reports the answer, too.
+    /// Returns when the new process has joined. It finds in the variable `LIBI_RESTARTS` how often
+    /// its member was started again, failed attempts included, and gets no standard input from the
+    /// front end. A process that does not join within the
+    /// [`join_timeout`](crate::Rules::join_timeout) is killed.
+    /// [`Event::Restarted`](crate::Event::Restarted) or
+    /// [`Event::NotRestarted`](crate::Event::NotRestarted) reports the answer, too.
     ///
-    /// The session is not done while a member is restarted. It is when the last member has ended, and
-    /// none of its members can be restarted from then on.
+    /// The session is not done while a member is restarted. It is when the last member has ended,
+    /// and none of its members can be restarted from then on.
     ///
     /// # Errors
-    /// The member was not restarted, for the reason that is given; or `timeout` elapsed first, in which
-    /// case the restart goes on.
+    /// The member was not restarted, for the reason that is given; or `timeout` elapsed first, in
+    /// which case the restart goes on.
     pub fn restart(&self, rank: Rank, timeout: Duration) -> Result<(), Error> {
         let is_first = self.runtime.with(|state| {
             let status = state.sessions.get_mut(&self.number).ok_or(Error::Closed)?;
@@ -48,8 +50,8 @@ impl Session {
         answer.unwrap_or(Err(Error::TimedOut("the restart of a member")))
     }
 
-    /// As [`restart`](Self::restart), and does not wait: an event reports the answer. Each request has
-    /// one.
+    /// As [`restart`](Self::restart), and does not wait: an event reports the answer. Each request
+    /// has one.
     pub fn request_restart(&self, rank: Rank) {
         self.runtime.send(FrontCommand::Tell(self.number, Input::Restart(rank)));
     }

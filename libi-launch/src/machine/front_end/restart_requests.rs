@@ -1,5 +1,5 @@
-//! The front end's record of restarts: which process of a rank is the last, and which attempts are not
-//! answered. The head of [`restarts`](crate::machine::restarts) has the table.
+//! The front end's record of restarts: which process of a rank is the last, and which attempts are
+//! not answered. The head of [`restarts`](crate::machine::restarts) has the table.
 
 use std::collections::BTreeMap;
 

@@ -52,7 +52,8 @@ impl Node {
         }
     }
 
-    /// A report about this host was recorded: if the host is lost, none of its members is restarted.
+    /// A report about this host was recorded: if the host is lost, none of its members is
+    /// restarted.
     pub(super) fn give_up_restarts_of_lost(&mut self, report: &ChildMessage, out: &mut Vec<Effect>) {
         let (ChildMessage::Failed(host, ..) | ChildMessage::Relaunch(host, ..)) = report else { return };
         let Role::FrontEnd(front) = &mut self.role else { return };
