@@ -90,6 +90,12 @@ pub(crate) trait EngineSink {
 
     /// These members are lost or have ended, in this way if it is known.
     fn lost(&mut self, id: NodeId, ranks: Ranks, reason: Option<LossReason>);
+
+    /// Other processes have taken the places of these lost members.
+    fn joined(&mut self, _: NodeId, _: &Ranks) {}
+
+    /// The first collective call of the member has this number in the session.
+    fn begins(&mut self, _: NodeId, _: u64) {}
 }
 
 /// How a member reaches its parent.

@@ -19,7 +19,7 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::loss::Loss;
 use libi_core::ranks::Ranks;
 use libi_launch::backend::{LINK_ENV, LINK_RENDEZVOUS, LINK_STDIO, LINK_STDIO_STDERR};
-use libi_launch::machine::{Event as Input, Node};
+use libi_launch::machine::{Event as Input, Node, RESTARTS_ENV};
 use libi_launch::quote::DEATH_SIGNAL_ENV;
 
 use crate::engine::fd_budget::{FEWEST_FDS, explain};
@@ -332,8 +332,10 @@ impl Member {
         present
     }
 
-    /// The members that were up and have ended or are lost, as far as this process knows. Calls
-    /// that need them fail with [`CommError::PeerLost`](crate::CommError::PeerLost), or collective ones
+    /// The members that were up and have ended or are lost, as far as this process knows. A member that
+    /// was [restarted](crate::Session::restart) is none of them from the collective call on that this one
+    /// makes next, which is the first with it, or earlier if this one makes no calls before that. Calls
+    /// that need lost members fail with [`CommError::PeerLost`](crate::CommError::PeerLost), or collective ones
     /// [go on](crate::OnLoss::Continue) without them and [say so](crate::Pending::missing); others are
     /// not affected.
     #[must_use]
@@ -346,6 +348,28 @@ impl Member {
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
         self.runtime.with(|state| state.losses.clone())
+    }
+
+    /// The number of the first collective call in which this member takes part, counted from 0 in the
+    /// session: of a member that was [restarted](crate::Session::restart), after all calls that any member
+    /// had made when it came. All members agree on it. With a number of its own for each round, a program
+    /// finds the round to continue with.
+    ///
+    /// # Errors
+    /// `timeout` has elapsed: the others have not learned of this member; or the session has ended.
+    pub fn first_call(&self, timeout: Duration) -> Result<u64, MemberError> {
+        let first = self.runtime.wait(timeout, |state| {
+            state.first_call.map(Ok).or_else(|| state.is_over.then_some(Err(MemberError::Ending)))
+        });
+        first.unwrap_or(Err(MemberError::TimedOut("the first collective call")))
+    }
+
+    /// How often this member was [restarted](crate::Session::restart), attempts that failed included: 0 for
+    /// a process that was launched with the session.
+    #[must_use]
+    pub fn restarts(&self) -> u32 {
+        let number = std::env::var(RESTARTS_ENV).ok();
+        number.and_then(|number| number.parse().ok()).unwrap_or_default()
     }
 
     /// The host that it runs on.

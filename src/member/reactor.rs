@@ -278,6 +278,21 @@ impl EngineSink for MemberSink {
         self.shared.announce(shared);
     }
 
+    fn joined(&mut self, _: NodeId, ranks: &Ranks) {
+        let mut shared = self.shared.lock();
+        let MemberState { lost, losses, .. } = &mut shared.state;
+        lost.remove_all(ranks);
+        losses.iter_mut().for_each(|loss| loss.ranks.remove_all(ranks));
+        losses.retain(|loss| !loss.ranks.is_empty());
+        self.shared.announce(shared);
+    }
+
+    fn begins(&mut self, _: NodeId, first: u64) {
+        let mut shared = self.shared.lock();
+        shared.state.first_call = Some(first);
+        self.shared.announce(shared);
+    }
+
     fn notice(&mut self, _: NodeId, notice: Notice, node: &Node, now: Instant) {
         let stage = match notice {
             Notice::Up => {

@@ -67,6 +67,8 @@ pub(super) struct MemberState {
     pub(super) lost: Ranks,
     /// How they were lost, where it is known.
     pub(super) losses: Vec<Loss>,
+    /// The number of this member's first collective call in the session, once it is known.
+    pub(super) first_call: Option<u64>,
 }
 
 pub(super) enum MemberCommand {
@@ -132,6 +134,7 @@ impl MemberRuntime {
             parent_death_cleared: None,
             lost: Ranks::new(),
             losses: Vec::new(),
+            first_call: None,
         };
         let shared = Arc::new(Shared::new(state, progress)?);
         let mut sink = MemberSink::new(Arc::clone(&shared));

@@ -1,5 +1,6 @@
 //! Members that are killed are started again, and what was launched in the session ends with it.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use libi::{Engine, Error, Exit, FrontEnd, LaunchOptions, OnLoss, Rank, RestartError, Session, Stream};
@@ -61,6 +62,48 @@ fn a_member_is_restarted_as_often_as_it_is_lost_and_knows_how_often() {
         }
         session.terminate(ms(500)).unwrap();
         lab.is_empty_within(SOON);
+    }
+}
+
+/// What was printed of each call, the same by all that have made it.
+fn calls_agree(heard: &Heard, size: u32) -> usize {
+    let mut calls: BTreeMap<String, (String, u32)> = BTreeMap::new();
+    for rank in 0..size {
+        for (call, ended) in heard.out(rank).lines().filter_map(|line| line.split_once(": ")) {
+            let (first, by) = calls.entry(call.to_owned()).or_insert_with(|| (ended.to_owned(), rank));
+            assert_eq!(first, ended, "call {call}, ranks {by} and {rank}: {}", heard.described());
+        }
+    }
+    calls.len()
+}
+
+/// One member crashes ten times; calls go on without it, and with the process that takes its place.
+fn play_rejoining(hosts: &str, victim: u32, options: &LaunchOptions, restart: bool) {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let members = lab.members(hosts, &["join", &format!("talk:rejoin:{victim}:10"), "finish:30000"]);
+    let session = launch_with(&front, &[members], options);
+    let mut heard = Heard::default();
+    for _ in 0..if restart { 10 } else { 0 } {
+        heard.until(&front, "it has crashed", |heard| heard.exits.contains_key(&victim));
+        assert_eq!(heard.exits[&victim], Exit::Signal(libc::SIGKILL), "{}", heard.text(victim, Stream::Err));
+        session.restart(Rank(victim), TIMEOUT).unwrap();
+        heard.until(&front, "it is back", |heard| !heard.exits.contains_key(&victim));
+    }
+    heard.until(&front, "all have ended", |heard| heard.done);
+    for rank in 0..session.size() {
+        let why = heard.text(rank, Stream::Err);
+        assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "rank {rank}: {why}");
+    }
+    println!("{hosts}, rank {victim}: {} calls", calls_agree(&heard, session.size()));
+    drop(session);
+    lab.is_empty_within(SOON);
+}
+
+#[test]
+fn all_agree_on_the_calls_of_a_member_that_crashes_ten_times() {
+    for (hosts, victim) in [("a[1-4]:2", 3), ("a[1-8]:1", 5), ("a[1-3]:3", 0)] {
+        play_rejoining(hosts, victim, &options(), true);
+        play_rejoining(hosts, victim, &options().restarts(10), false);
     }
 }
 

@@ -268,5 +268,5 @@ pub use output_relay::WINDOW;
 pub use rendezvous::{
     ArrivalId, Claim, Found, HeadReader, StartTicket, is_refusal, read_redirection, redirection, refusal,
 };
-pub use restarts::{RestartError, RestartOrder};
+pub use restarts::{RESTARTS_ENV, RestartError, RestartOrder};
 pub use staging::{PIECE, PLACE, staged_payload};

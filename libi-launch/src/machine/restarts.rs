@@ -58,6 +58,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Exit;
 
+/// How often a member was started again, or was to be: this variable tells it to the new process.
+pub const RESTARTS_ENV: &str = "LIBI_RESTARTS";
+
 /// Why a member was not restarted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]

@@ -106,7 +106,12 @@ impl SessionIo {
             | Effect::ConnectSource(..)
             | Effect::SendDirect(_)
             | Effect::ReceiveDirect(_) => self.on_direct_effect(effect, events, turn),
-            Effect::SessionUp(tree) => self.session_up(tree, turn),
+            Effect::SessionUp(tree) => {
+                if !tree.joins {
+                    turn.sink.begins(turn.id, 0);
+                }
+                self.session_up(tree, turn);
+            }
             Effect::Cut(link, reason) => self.cut(link, reason, turn),
             Effect::Severed(link, lost, reason) => self.sever(link, lost, reason, turn),
             Effect::Adopted { link, instead_of, ranks, place } => {

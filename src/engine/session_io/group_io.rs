@@ -167,7 +167,8 @@ impl SessionIo {
                     }
                 }
                 Effect::WakeAt(at) => self.wake_group_at = Some(at),
-                Effect::Joined(_) | Effect::Begins(_) => {}
+                Effect::Joined(ranks, _) => turn.sink.joined(turn.id, &ranks),
+                Effect::Begins(first) => turn.sink.begins(turn.id, first),
             }
         }
         if effects.capacity() <= KEPT_EFFECTS {

@@ -13,11 +13,8 @@ use crate::failure::{Cause, Exit};
 use crate::machine::child::{Child, ChildState};
 use crate::machine::host_table::HostState;
 use crate::machine::message::{ChildMessage, ParentMessage};
-use crate::machine::restarts::{RestartError, RestartOrder};
+use crate::machine::restarts::{RESTARTS_ENV, RestartError, RestartOrder};
 use crate::options::OnLoss;
-
-/// How often a member was started again, or was to be: this variable tells it to the new process.
-const RESTARTS: &str = "LIBI_RESTARTS";
 
 /// The front end.
 impl Node {
@@ -146,7 +143,7 @@ impl Node {
         if self.options.has_any_programs() {
             program.env.extend(self.place_variables(rank, local_rank, local_size));
         }
-        program.env.extend(variables([(RESTARTS, order.number.to_string())]));
+        program.env.extend(variables([(RESTARTS_ENV, order.number.to_string())]));
         let link = self.start_local(rank, block, program, now, out);
         // It joins a session that is up, as a program does that joins late.
         if let Some(child) = self.children.get_mut(link) {

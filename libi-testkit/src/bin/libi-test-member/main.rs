@@ -47,6 +47,7 @@
 
 mod case;
 mod loss;
+mod rejoin;
 mod survive;
 mod talk;
 

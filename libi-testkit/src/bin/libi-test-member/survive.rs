@@ -85,7 +85,7 @@ fn unless_lost(peer: u32, result: Result<(), CommError>) -> Result<(), Wrong> {
     }
 }
 
-fn die() -> ! {
+pub(crate) fn die() -> ! {
     // SAFETY: takes a number.
     unsafe { libc::raise(libc::SIGKILL) };
     std::process::abort()

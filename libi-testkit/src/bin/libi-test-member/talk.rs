@@ -21,6 +21,7 @@
 //! parted:RANK+RANK…           these do nothing; others wait for them until they are lost: see loss.rs
 //! leave:BYTES                 the last member broadcasts these and ends, the others call later
 //! survive:ROUNDS:SEED:RANK+RANK…  calls go on while these are lost: see survive.rs
+//! rejoin:RANK:TIMES           this member ends, and another process takes its place: see rejoin.rs
 //! drowned:LENGTH:RANK+RANK…   all broadcast repeatedly until these are lost: see loss.rs
 //! ```
 //!
@@ -78,6 +79,7 @@ pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
         "parted" => it.parted(words.next().unwrap_or_default()),
         "leave" => it.leave(number()?),
         "survive" => it.survive(number()?, number()?, words.next().unwrap_or_default()),
+        "rejoin" => it.rejoin(number()?, number()?),
         "drowned" => it.drowned(number()?, words.next().unwrap_or_default()),
         _ => Err(format!("{word}: see the head of talk.rs")),
     }
