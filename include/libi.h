@@ -239,6 +239,8 @@ typedef enum libi_result {
   LIBI_ERR_SYSTEM = 35,
   /** Out of memory. */
   LIBI_ERR_NO_MEMORY = 36,
+  /** A member was not restarted; the text has the reason. */
+  LIBI_ERR_NOT_RESTARTED = 37,
   /** Members that are needed are lost; the text names them. */
   LIBI_ERR_PEER_LOST = 50,
   /** The front end is lost. */
@@ -982,6 +984,15 @@ libi_result libi_options_set_strict_calls(libi_options *options, bool strict);
 libi_result libi_options_set_on_loss(libi_options *options, libi_on_loss on_loss);
 
 /**
+ * Sets how often a lost member is restarted automatically; by default 0. The process that leads
+ * its host does so when a process of the member that had joined is ended by a signal, or with
+ * another exit status than 0. Restarts by libi_session_restart() count. Only with
+ * LIBI_ON_LOSS_CONTINUE, and where the leader is no member: an agent (libi_options_set_agent()), or
+ * LIBI_ENGINE_APART. Since 0.1.
+ */
+libi_result libi_options_set_restarts(libi_options *options, uint32_t restarts);
+
+/**
  * Sets how many launches this process may have in flight at a time, so that it spares the machine
  * that it runs on; by default as many as keep it busy. A launch is in flight from the start of its
  * remote shell until its host has said hello, or until the remote shell has ended. Hosts that are
@@ -1355,6 +1366,28 @@ libi_result libi_session_gather(libi_session *session, libi_data **data, libi_ti
 libi_result libi_session_start_gather(libi_session *session, libi_pending **pending);
 
 /**
+ * Starts a member again whose process has ended: the same program, on the same host, as the same
+ * rank. Only while the session is up, with LIBI_ON_LOSS_CONTINUE, and where the process that leads
+ * the host is no member: an agent (libi_options_set_agent()), or LIBI_ENGINE_APART.
+ *
+ * Returns when the new process has joined; libi_member_first_call() tells it where calls go on. It
+ * gets no standard input from the front end. A process that does not join within
+ * LIBI_RULE_JOIN_TIMEOUT is killed. LIBI_EVENT_RESTARTED or LIBI_EVENT_NOT_RESTARTED reports the
+ * answer, too. The session is not done while a member is restarted; when it is done, no member can
+ * be restarted. Any thread, at any time.
+ *
+ * Returns LIBI_OK; LIBI_ERR_NOT_RESTARTED (libi_last_error() has the reason); LIBI_ERR_TIMED_OUT,
+ * and the restart goes on; or LIBI_ERR_ENDED. Since 0.1.
+ */
+libi_result libi_session_restart(libi_session *session, uint32_t rank, libi_timeout timeout);
+
+/**
+ * As libi_session_restart(), but does not wait: LIBI_EVENT_RESTARTED or LIBI_EVENT_NOT_RESTARTED
+ * reports the answer. Each request has one. Since 0.1.
+ */
+libi_result libi_session_request_restart(libi_session *session, uint32_t rank);
+
+/**
  * Runs the program of a distribution, with its arguments, variables and directory, on hosts of a
  * session that is up and led by agents: libi_options_set_agent(). Nothing is launched. The hosts
  * are those of the list, or all that are left if it is NULL; those of the distribution and its
@@ -1612,7 +1645,14 @@ typedef enum libi_event_kind {
   /** All processes of a command have ended: its last event. */
   LIBI_EVENT_COMMAND_DONE = 14,
   /** Staged files are on their way to the hosts: see text. */
-  LIBI_EVENT_STAGING = 15
+  LIBI_EVENT_STAGING = 15,
+  /**
+   * A new process has taken the place of a lost member, after libi_session_restart() or
+   * libi_options_set_restarts(). Its end is reported as that of the first process was.
+   */
+  LIBI_EVENT_RESTARTED = 16,
+  /** A lost member was not restarted: see text. */
+  LIBI_EVENT_NOT_RESTARTED = 17
 } libi_event_kind;
 
 /** The content of an event. Strings, bytes and the failure belong to the event. Since 0.1. */
@@ -1621,7 +1661,10 @@ typedef struct libi_event_info {
   libi_event_kind kind;
   /** The number of the session. */
   uint32_t session;
-  /** The rank that has printed, ended or detached; -1 for other events, also of commands. */
+  /**
+   * The rank that has printed, ended or detached, or was or was not restarted; -1 for other
+   * events, also of commands.
+   */
   int64_t rank;
   /** The stream of output: 1 for standard output, 2 for standard error; 0 for other events. */
   int32_t stream;
@@ -2700,6 +2743,24 @@ libi_result libi_member_start_find(libi_member *member, const char *key, libi_pe
  * after a failure. Returns LIBI_OK, LIBI_ERR_NULL, or LIBI_ERR_STATE in a forked child. Since 0.1.
  */
 libi_result libi_member_losses(const libi_member *member, libi_losses **losses);
+
+/**
+ * How often this member was restarted, attempts that failed included: 0 for a process that was
+ * launched with the session, and for NULL. See libi_session_restart(). Any thread, at any time.
+ * Since 0.1.
+ */
+uint32_t libi_member_restarts(const libi_member *member);
+
+/**
+ * The number of the first collective operation in which this member takes part, counted from 0 in
+ * the session: 0 for a process that was launched with the session; after a restart, the first
+ * after all operations that any member had called when it came. All members agree on it. With a
+ * number of its own for each round, a program finds the round to continue with.
+ *
+ * Returns LIBI_OK, and *call is the number; LIBI_ERR_TIMED_OUT if the others have not learned of
+ * this member; LIBI_ERR_ENDED. *call is 0 after a failure. Since 0.1.
+ */
+libi_result libi_member_first_call(libi_member *member, uint64_t *call, libi_timeout timeout);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -345,6 +345,7 @@ public:
     options &allow_plain(bool allow = true) { return self(libi_options_set_allow_plain(get(), allow)); }
     options &front_end_limits(bool set = true) { return self(libi_options_set_front_end_limits(get(), set)); }
     options &on_loss(libi_on_loss what) { return self(libi_options_set_on_loss(get(), what)); }
+    options &restarts(std::uint32_t restarts) { return self(libi_options_set_restarts(get(), restarts)); }
     options &engine(libi_engine engine) { return self(libi_options_set_engine(get(), engine)); }
     options &agent(const std::string &program) {
         return self(libi_options_set_agent(get(), program.c_str()));
@@ -462,6 +463,12 @@ public:
     void terminate(milliseconds grace) {
         detail::check(libi_session_terminate(get(), detail::timeout_of(grace)));
     }
+    /** Starts a lost member again, and waits until the new process has joined. */
+    void restart(std::uint32_t rank, milliseconds timeout) {
+        detail::check(libi_session_restart(get(), rank, detail::timeout_of(timeout)));
+    }
+    /** As restart(), but does not wait: an event has the answer. */
+    void request_restart(std::uint32_t rank) { detail::check(libi_session_request_restart(get(), rank)); }
     void send(bytes what, milliseconds timeout) {
         detail::check(libi_session_send(get(), what.data(), what.size(), detail::timeout_of(timeout)));
     }
@@ -576,6 +583,14 @@ public:
     }
     /** How members were lost, as far as this process knows. */
     libi::losses losses() const { return make<libi::losses, libi_losses>(libi_member_losses); }
+    /** How often this member was restarted; 0 for a process that was launched with the session. */
+    std::uint32_t restarts() const noexcept { return libi_member_restarts(get()); }
+    /** The number of the first collective call in which this member takes part, counted from 0. */
+    std::uint64_t first_call(milliseconds timeout) {
+        std::uint64_t call = 0;
+        detail::check(libi_member_first_call(get(), &call, detail::timeout_of(timeout)));
+        return call;
+    }
 
     void barrier(milliseconds timeout) {
         detail::check(libi_member_barrier(get(), detail::timeout_of(timeout)));

@@ -164,6 +164,7 @@ fn everything(way: &Way, modes: &[&[&str]]) {
     by_hand(way);
     one_is_lost(way);
     some_are_lost(way);
+    one_is_restarted(way);
     some_are_absent(way);
     the_master_talks(way);
 }
@@ -244,6 +245,17 @@ fn some_are_lost(way: &Way) {
     let options = LaunchOptions::local().on_loss(OnLoss::Continue);
     let heard = play_with(&options, &way.program, HOSTS, &way.words(&["losses", "5"]), |_| ());
     ended_well(&heard, SIZE, &[(3, Exit::Code(7)), (5, Exit::Signal(libc::SIGKILL))]);
+}
+
+#[test]
+fn a_member_that_was_restarted_goes_on_with_the_call_that_the_others_are_at() {
+    [Way::plain(), Way::manual()].iter().for_each(one_is_restarted);
+}
+
+fn one_is_restarted(way: &Way) {
+    let options = LaunchOptions::local().on_loss(OnLoss::Continue).restarts(1);
+    let heard = play_with(&options, &way.program, HOSTS, &way.words(&["restarted", "5"]), |_| ());
+    ended_well(&heard, SIZE, &[]);
 }
 
 #[test]

@@ -88,6 +88,11 @@ pub enum libi_event_kind {
     LIBI_EVENT_COMMAND_DONE = 14,
     /// Staged files are on their way to the hosts: see text.
     LIBI_EVENT_STAGING = 15,
+    /// A new process has taken the place of a lost member, after libi_session_restart() or
+    /// libi_options_set_restarts(). Its end is reported as that of the first process was.
+    LIBI_EVENT_RESTARTED = 16,
+    /// A lost member was not restarted: see text.
+    LIBI_EVENT_NOT_RESTARTED = 17,
 }
 
 /// How a process of a command has ended. Since 0.1.
@@ -114,7 +119,8 @@ pub struct libi_event_info {
     pub kind: libi_event_kind,
     /// The number of the session.
     pub session: u32,
-    /// The rank that has printed, ended or detached; -1 for other events, also of commands.
+    /// The rank that has printed, ended or detached, or was or was not restarted; -1 for other
+    /// events, also of commands.
     pub rank: i64,
     /// The stream of output: 1 for standard output, 2 for standard error; 0 for other events.
     pub stream: i32,
@@ -184,6 +190,14 @@ impl EventView {
             Event::Detached { rank: Rank(rank), .. } => {
                 info.rank = i64::from(*rank);
                 libi_event_kind::LIBI_EVENT_DETACHED
+            }
+            Event::Restarted { rank: Rank(rank), .. } => {
+                info.rank = i64::from(*rank);
+                libi_event_kind::LIBI_EVENT_RESTARTED
+            }
+            Event::NotRestarted { rank: Rank(rank), .. } => {
+                info.rank = i64::from(*rank);
+                libi_event_kind::LIBI_EVENT_NOT_RESTARTED
             }
             Event::Lost { host, .. } => {
                 info.host = i64::from(host.0);
@@ -259,9 +273,11 @@ pub unsafe extern "C" fn libi_event_ranks(event: *const libi_event, ranks: *mut 
             let one = |rank: Rank| [rank].into_iter().collect::<Ranks>();
             let found = match &view.event {
                 Event::Folded { ranks, .. } | Event::Lost { ranks, .. } => ranks.clone(),
-                Event::Output { rank, .. } | Event::Exited { rank, .. } | Event::Detached { rank, .. } => {
-                    one(*rank)
-                }
+                Event::Output { rank, .. }
+                | Event::Exited { rank, .. }
+                | Event::Detached { rank, .. }
+                | Event::Restarted { rank, .. }
+                | Event::NotRestarted { rank, .. } => one(*rank),
                 _ => Ranks::new(),
             };
             args::write_ranks(&found, ranks, room)

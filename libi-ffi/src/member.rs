@@ -8,6 +8,7 @@
 //! | [`reduce`], [`reduce_by`] | reductions by the library's operations, and by functions of the program |
 //! | [`p2p`], [`keys`] | messages between two processes; the key-value store |
 //! | [`losses`] | how members were lost: `libi_losses_…` |
+//! | [`restarts`] | members that were restarted |
 
 mod collectives;
 
@@ -26,6 +27,8 @@ mod handle;
 mod keys;
 
 mod losses;
+
+mod restarts;
 
 use std::os::fd::AsRawFd;
 use std::ptr::null_mut;

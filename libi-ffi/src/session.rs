@@ -1,6 +1,7 @@
 //! A session, as its front end has it.
 
 mod messages;
+mod restart;
 
 use std::ptr::null_mut;
 

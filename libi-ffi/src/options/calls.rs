@@ -68,3 +68,19 @@ pub unsafe extern "C" fn libi_options_set_on_loss(
         })
     }
 }
+
+/// Sets how often a lost member is restarted automatically; by default 0. The process that leads
+/// its host does so when a process of the member that had joined is ended by a signal, or with
+/// another exit status than 0. Restarts by libi_session_restart() count. Only with
+/// LIBI_ON_LOSS_CONTINUE, and where the leader is no member: an agent (libi_options_set_agent()), or
+/// LIBI_ENGINE_APART. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_restarts(options: *mut libi_options, restarts: u32) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            options.restarts = restarts;
+            Ok(())
+        })
+    }
+}

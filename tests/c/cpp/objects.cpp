@@ -170,9 +170,17 @@ void lose(libi::member &me) {
     me.barrier(soon);
 }
 
+/// One member is killed, and comes back.
+void come_back(libi::member &me) {
+    CHECK((me.first_call(soon) == 0) == (me.restarts() == 0));
+    while (me.allreduce(LIBI_OP_MAX, std::vector<std::uint32_t>{me.restarts()}, soon)[0] == 0)
+        if (me.rank() == 1) std::raise(SIGKILL);
+}
+
 int serve(libi::member me, const std::string &role) {
     if (role == "talks") talk(me);
     if (role == "loses") lose(me);
+    if (role == "comes back") come_back(me);
     if (role == "waits") me.recv_from(me.rank(), 0, libi::forever);
     std::cout << "rank " << me.rank() << std::endl;
     if (role == "leaves") me.detach(soon);
@@ -204,6 +212,27 @@ void losses(const std::string &self) {
         if (event.kind() == LIBI_EVENT_DONE) break;
     }
     CHECK(well == 2 && killed == 1 && failed == 1);
+}
+
+/// A session one of whose members is restarted.
+void restarts(const std::string &self) {
+    libi::distribution comes(8, self);
+    comes.host_list("a:2,b:2").arg("comes back");
+    libi::front_end front;
+    libi::session session = front.launch(comes, local().on_loss(LIBI_ON_LOSS_CONTINUE).restarts(0));
+    int well = 0, restarted = 0, refused = 0;
+    session.request_restart(99);
+    while (libi::event event = front.next_event(soon)) {
+        if (event.kind() == LIBI_EVENT_OUTPUT && event.stream() == 2) std::cerr << event.output().str();
+        restarted += event.kind() == LIBI_EVENT_RESTARTED && event.rank() == 1;
+        refused += event.kind() == LIBI_EVENT_NOT_RESTARTED && event.rank() == 99;
+        if (event.kind() == LIBI_EVENT_EXITED) {
+            well += event.exit() == LIBI_EXIT_CODE && event.exit_value() == 0;
+            if (event.exit() == LIBI_EXIT_SIGNAL) session.restart(1, soon);
+        }
+        if (event.kind() == LIBI_EVENT_DONE) break;
+    }
+    CHECK(well == 4 && restarted == 1 && refused == 1);
 }
 
 void front(const std::string &self) {
@@ -284,5 +313,6 @@ int main(int argc, char **argv) {
     descriptions();
     front(argv[0]);
     losses(argv[0]);
+    restarts(argv[0]);
     std::cout << "objects: all as they should be" << std::endl;
 }

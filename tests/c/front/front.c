@@ -42,6 +42,8 @@ int main(int argc, char **argv)
   loop(LIBI_PROGRESS_MANUAL, 0);
   loop(LIBI_PROGRESS_THREAD, 1);
   loop(LIBI_PROGRESS_MANUAL, 1);
+  restarts(LIBI_PROGRESS_THREAD);
+  restarts(LIBI_PROGRESS_MANUAL);
   commands(argv[0]);
   misuse();
   CHECK(descriptors() == before);

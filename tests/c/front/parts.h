@@ -22,6 +22,9 @@ void output_elsewhere(void);
 void folded_output(void);
 void loop(libi_progress progress, int ends_from_within);
 
+/* Members that are started again: restarts.c */
+void restarts(libi_progress progress);
+
 /* Commands in a session of agents: commands.c */
 void commands(const char *own_program);
 

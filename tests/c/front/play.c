@@ -31,7 +31,8 @@ void see(struct seen *seen, const libi_event *event)
   }
   CHECK((info.rank >= 0) ==
         (info.kind == LIBI_EVENT_OUTPUT || info.kind == LIBI_EVENT_EXITED ||
-            info.kind == LIBI_EVENT_DETACHED));
+            info.kind == LIBI_EVENT_DETACHED || info.kind == LIBI_EVENT_RESTARTED ||
+            info.kind == LIBI_EVENT_NOT_RESTARTED));
   if (info.kind == LIBI_EVENT_LOST) {
     libi_failure_info failure;
     seen->lost++;

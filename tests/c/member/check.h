@@ -51,6 +51,7 @@ void impatient(uint32_t late);
 void lost(uint32_t victim);
 void left(uint32_t victim);
 void losses(uint32_t killed);
+void restarted(uint32_t victim);
 void lost_leader(uint32_t leader);
 void absent(uint32_t rank);
 void loops(void);

@@ -115,3 +115,28 @@ void lost_leader(uint32_t leader)
   is_loss(after, leader, 2, host, true, LIBI_LOSS_KILLED, SIGKILL, text);
   all_have_looked(before, after);
 }
+
+/* One is killed in its fourth call, and restarted: it goes on with the call that the others are at. */
+void restarted(uint32_t victim)
+{
+  uint64_t first = 99;
+  uint32_t again = libi_member_restarts(me);
+  FINE(libi_member_first_call(me, &first, TIMEOUT));
+  CHECK((first == 0) == (again == 0) && again == (my_rank == victim && first > 0));
+  for (uint64_t call = first;; call++) {
+    uint32_t often = again;
+    if (my_rank == victim && call == 3)
+      raise(SIGKILL);
+    FINE(libi_member_allreduce(me, LIBI_ELEMENT_U32, LIBI_OP_MAX, &often, 1, &often, TIMEOUT));
+    if (often == 0)
+      continue;
+    CHECK(libi_member_ranks(me, LIBI_RANKS_MISSING, NULL, 0) == 0);
+    CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, NULL, 0) == 0);
+    /* All are at the same call. */
+    uint64_t least = call, most = call;
+    FINE(libi_member_allreduce(me, LIBI_ELEMENT_U64, LIBI_OP_MIN, &call, 1, &least, TIMEOUT));
+    FINE(libi_member_allreduce(me, LIBI_ELEMENT_U64, LIBI_OP_MAX, &call, 1, &most, TIMEOUT));
+    CHECK(least == call && most == call && call >= 3);
+    return;
+  }
+}

@@ -80,6 +80,9 @@ static void without_a_member(libi_member *invalid, libi_result code)
   CHECK(info.host_name == NULL && info.size == 0);
   CHECK(libi_member_ranks(invalid, LIBI_RANKS_ABSENT, ranks, 1) == 0 &&
       libi_member_ranks(invalid, LIBI_RANKS_LOST, ranks, 1) == 0);
+  uint64_t call = 9;
+  GIVES(code, libi_member_first_call(invalid, &call, 0));
+  CHECK(call == 0 && libi_member_restarts(invalid) == 0);
   GIVES(code, libi_member_losses(invalid, &losses));
   CHECK(losses == NULL);
   CHECK(libi_member_descriptor(invalid) == -1 && libi_member_next_timeout(invalid) == -1);
@@ -265,6 +268,8 @@ void misuse(void)
   CHECK(second == NULL);
 
   /* No place for the result, or one of no size. */
+  GIVES(LIBI_ERR_NULL, libi_member_first_call(me, NULL, TIMEOUT));
+  SAYS("call");
   GIVES(LIBI_ERR_NULL, libi_member_losses(me, NULL));
   SAYS("losses");
   FINE(libi_member_losses(me, &losses));

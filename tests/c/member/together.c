@@ -86,6 +86,8 @@ static void refused(void)
   libi_losses *losses = NULL;
   libi_member_info info;
   uint32_t ranks[1];
+  uint64_t call;
+  CHECK(libi_member_restarts(me) == 0);
   CHECK(libi_member_rank(me) == my_rank && libi_member_size(me) == the_size &&
       libi_member_query(me, &info, sizeof info) == LIBI_OK);
   CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, ranks, 1) == 0 &&
@@ -98,6 +100,7 @@ static void refused(void)
   GIVES(LIBI_ERR_BUSY, libi_member_start_barrier(me, &pending));
   GIVES(LIBI_ERR_BUSY, libi_member_recv_from(me, 0, 0, &data, LIBI_FOREVER));
   GIVES(LIBI_ERR_BUSY, libi_member_drain(me, LIBI_FOREVER));
+  GIVES(LIBI_ERR_BUSY, libi_member_first_call(me, &call, LIBI_FOREVER));
   GIVES(LIBI_ERR_BUSY, libi_member_detach(me, LIBI_FOREVER));
   GIVES(LIBI_ERR_BUSY, libi_member_dispatch(me));
   GIVES(LIBI_ERR_BUSY, libi_pending_wait(other, LIBI_FOREVER));

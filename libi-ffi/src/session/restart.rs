@@ -1,0 +1,42 @@
+//! Lost members that are started again.
+
+use libi::Rank;
+
+use super::{libi_session, on, try_on};
+use crate::args;
+use crate::result::{libi_result, libi_timeout};
+
+/// Starts a member again whose process has ended: the same program, on the same host, as the same
+/// rank. Only while the session is up, with LIBI_ON_LOSS_CONTINUE, and where the process that leads
+/// the host is no member: an agent (libi_options_set_agent()), or LIBI_ENGINE_APART.
+///
+/// Returns when the new process has joined; libi_member_first_call() tells it where calls go on. It
+/// gets no standard input from the front end. A process that does not join within
+/// LIBI_RULE_JOIN_TIMEOUT is killed. LIBI_EVENT_RESTARTED or LIBI_EVENT_NOT_RESTARTED reports the
+/// answer, too. The session is not done while a member is restarted; when it is done, no member can
+/// be restarted. Any thread, at any time.
+///
+/// Returns LIBI_OK; LIBI_ERR_NOT_RESTARTED (libi_last_error() has the reason); LIBI_ERR_TIMED_OUT,
+/// and the restart goes on; or LIBI_ERR_ENDED. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_restart(
+    session: *mut libi_session,
+    rank: u32,
+    timeout: libi_timeout,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe { try_on(session, |session| session.restart(Rank(rank), args::timeout(timeout))) }
+}
+
+/// As libi_session_restart(), but does not wait: LIBI_EVENT_RESTARTED or LIBI_EVENT_NOT_RESTARTED
+/// reports the answer. Each request has one. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_request_restart(session: *mut libi_session, rank: u32) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        on(session, |session| {
+            session.request_restart(Rank(rank));
+            Ok(())
+        })
+    }
+}
