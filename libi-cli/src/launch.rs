@@ -56,7 +56,7 @@ pub(crate) struct LaunchArgs {
     /// the collective calls of members that need it, `continue` lets them go on
     /// without it, `end` ends all unless it has ended with exit status 0
     #[arg(long, value_name = "fail|continue|end", default_value = "fail")]
-    on_loss: OnLoss,
+    pub(crate) on_loss: OnLoss,
     /// This program on the hosts [default: the path that it has here]
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,

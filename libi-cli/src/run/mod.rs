@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use libi::{FrontEnd, LaunchReport, Output, Programs, Session, StandardInput};
+use libi::{FrontEnd, LaunchReport, OnLoss, Output, Programs, Session, StandardInput};
 
 use crate::launch::LaunchArgs;
 use crate::output::{CliError, print_json};
@@ -72,6 +72,11 @@ pub(crate) struct RunArgs {
     /// current value. May be given several times
     #[arg(short = 'x', long, value_name = "NAME[=VALUE]")]
     env: Vec<OsString>,
+    /// With --on-loss continue: how often a rank that has joined the session is
+    /// started again on its host when its process is killed or ends with another
+    /// exit status than 0; calls go on with the new process
+    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
+    restarts: u32,
     /// Put a file on every host before programs are started, in a private
     /// directory that LIBI_STAGE names; one that is the program is run from
     /// there. Removed at the end. May be given several times
@@ -157,6 +162,9 @@ impl RunArgs {
 pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
     let hosts = arguments.launch.hosts(arguments.processes.is_some())?;
     let (distributions, hosts) = parts::distributions(arguments, &hosts)?;
+    if arguments.restarts > 0 && arguments.launch.on_loss != OnLoss::Continue {
+        return Err(CliError::Usage("--restarts needs --on-loss continue".to_owned()));
+    }
     let input = arguments.standard_input();
     let options = arguments.launch.options(&hosts)?;
     let options = options
@@ -166,7 +174,8 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
             None if arguments.fold => Output::folded(),
             None => Output::Events,
         })
-        .programs(Programs::Any);
+        .programs(Programs::Any)
+        .restarts(arguments.restarts);
     let options = match stage::staging(arguments)? {
         Some(files) => options.stage(files),
         None => options,

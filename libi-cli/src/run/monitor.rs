@@ -205,6 +205,14 @@ impl<'a> Monitor<'a> {
                     self.message(&event.to_string());
                 }
             }
+            Event::Restarted { rank, .. } => {
+                self.outcome.gone.remove_all(&[rank].into_iter().collect());
+                if let Some(known) = self.outcome.exits.get_mut(rank.0 as usize) {
+                    *known = None;
+                }
+                self.message(&event.to_string());
+            }
+            Event::NotRestarted { .. } if !self.terminating => self.message(&event.to_string()),
             Event::Detached { rank, .. } => self.outcome.gone.add(rank),
             Event::Lost { ref name, ref ranks, ref reason, .. } => {
                 self.outcome.lost = true;

@@ -185,6 +185,26 @@ fn standard_output_that_is_full_ends_the_run() {
 }
 
 #[test]
+fn a_rank_that_is_restarted_has_the_exit_status_of_its_last_process() {
+    // The calls go on with the new process; the other rank waits for it.
+    let restarted = ["--on-loss", "continue", "--restarts", "1", "-n", "2", "--time-limit", "60s"];
+    let rejoins = [programs::member(), "join", "talk:rejoin:1:1", "finish:20000"];
+    let (status, _, text) = run(&[&restarted[..], &rejoins].concat());
+    let expected = ["libi: rank 1 on localhost was killed by signal 9", "libi: rank 1 was restarted"];
+    assert_eq!((status, text.lines().collect::<Vec<_>>().as_slice()), (0, &expected[..]));
+
+    // One process more fails than may be restarted.
+    let fails = [programs::member(), "join", "env:LIBI_RESTARTS", "only:1:exit:3", "finish:20000"];
+    let (status, out, text) = run(&[&restarted[..], &["--tag"], &fails].concat());
+    let ends = text.lines().filter(|line| *line == "libi: rank 1 on localhost exited 3").count();
+    assert_eq!((status, ends), (1, 2), "{text}");
+    assert!(out.lines().any(|line| line == "[1] 1"), "{out}");
+
+    let (status, _, text) = run(&["--restarts", "1", programs::member()]);
+    assert_eq!((status, text.as_str()), (2, "libi: --restarts needs --on-loss continue\n"));
+}
+
+#[test]
 fn the_first_failure_ends_all_if_that_is_asked_for() {
     let words = ["--on-loss", "end", "-n", "2", programs::member(), "join", "only:1:exit:3", "wait"];
     let (status, _, text) = run(&words);
