@@ -330,7 +330,8 @@ typedef enum libi_on_loss {
    * LIBI_RANKS_MISSING tell which members were missing in a call. A call
    * whose root is lost fails. A member that ends is lost in the same way; one that ends in order
    * calls libi_member_drain() before, which waits until all others have completed what it has.
-   * Hosts below a lost one find another parent where they connect directly.
+   * Hosts below a lost one find another parent where they connect directly. A lost member may be
+   * started again: see libi_session_restart().
    */
   LIBI_ON_LOSS_CONTINUE = 1,
   /**
@@ -1180,7 +1181,10 @@ typedef enum libi_ranks {
    * ended; libi_member_losses() tells how.
    */
   LIBI_RANKS_LOST = 1,
-  /** Members that have ended, with any exit status. Only a front end knows them. */
+  /**
+   * Members that have ended, with any exit status, and were not restarted. Only a front end knows
+   * them.
+   */
   LIBI_RANKS_ENDED = 2,
   /**
    * Only in a member: lost members without which its last operation completed that waits and has

@@ -79,7 +79,8 @@ pub enum libi_ranks {
     /// a member: all members that came up and cannot be reached any more, also because they
     /// ended; libi_member_losses() tells how.
     LIBI_RANKS_LOST = 1,
-    /// Members that have ended, with any exit status. Only a front end knows them.
+    /// Members that have ended, with any exit status, and were not restarted. Only a front end knows
+    /// them.
     LIBI_RANKS_ENDED = 2,
     /// Only in a member: lost members without which its last operation completed that waits and has
     /// returned LIBI_OK; none unless LIBI_ON_LOSS_CONTINUE is set. For operations that were started
