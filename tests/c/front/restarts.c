@@ -37,6 +37,14 @@ static void lose(libi_front *front, uint32_t rank)
   await(front, LIBI_EVENT_EXITED, rank, "killed by signal 9");
 }
 
+/* Ends a session, and forgets what it has printed. */
+static void end(libi_front *front, libi_session *session)
+{
+  libi_event *event;
+  libi_session_free(session);
+  while (libi_front_next_event(front, &event, 0) == LIBI_OK) libi_event_free(event);
+}
+
 void restarts(libi_progress progress)
 {
   static const char *runs[] = {"join", "out:pid {pid}", "wait", NULL};
@@ -48,10 +56,11 @@ void restarts(libi_progress progress)
   DONE(libi_options_set_on_loss(how, LIBI_ON_LOSS_CONTINUE));
   DONE(libi_options_set_restarts(how, 1));
   session = launch(front, "a[1-2]:2", runs, how);
+  await(front, LIBI_EVENT_OUTPUT, 3, "");
   GIVES(LIBI_ERR_NOT_RESTARTED, libi_session_restart(session, 3, SOON));
   SAYS("still running", libi_last_error());
   await(front, LIBI_EVENT_NOT_RESTARTED, 3, "rank 3 was not restarted: the member is still running");
-  libi_session_free(session);
+  end(front, session);
 
   /* By itself, as often as the options say; then by a call that waits, and by a request. */
   session = launch(front, "a[1-2]:2", runs, how);
@@ -71,7 +80,7 @@ void restarts(libi_progress progress)
   GIVES(LIBI_ERR_NULL, libi_session_request_restart(NULL, 3));
   GIVES(LIBI_ERR_NULL, libi_options_set_restarts(NULL, 3));
   SAME("the member was not restarted", libi_result_text(LIBI_ERR_NOT_RESTARTED));
-  libi_session_free(session);
+  end(front, session);
   libi_options_free(how);
 
   /* Calls of other sessions do not go on without lost members. */
@@ -79,6 +88,6 @@ void restarts(libi_progress progress)
   lose(front, 1);
   GIVES(LIBI_ERR_NOT_RESTARTED, libi_session_restart(session, 1, SOON));
   SAYS("OnLoss::Continue", libi_last_error());
-  libi_session_free(session);
+  end(front, session);
   libi_front_free(front);
 }
