@@ -1392,6 +1392,17 @@ libi_result libi_session_restart(libi_session *session, uint32_t rank, libi_time
 libi_result libi_session_request_restart(libi_session *session, uint32_t rank);
 
 /**
+ * Chooses what follows when a member is lost from now on. A session that was launched with
+ * LIBI_ON_LOSS_CONTINUE may be changed to LIBI_ON_LOSS_END and back, others to LIBI_ON_LOSS_END and
+ * LIBI_ON_LOSS_FAIL: whether calls go on after a loss stays as it was at the launch. Losses of
+ * which the front end hears later follow the new choice. Any thread, at any time.
+ *
+ * Returns LIBI_OK, LIBI_ERR_ARGUMENT if there is no such choice in this session, or
+ * LIBI_ERR_ENDED. Since 0.1.
+ */
+libi_result libi_session_set_on_loss(libi_session *session, libi_on_loss on_loss);
+
+/**
  * Runs the program of a distribution, with its arguments, variables and directory, on hosts of a
  * session that is up and led by agents: libi_options_set_agent(). Nothing is launched. The hosts
  * are those of the list, or all that are left if it is NULL; those of the distribution and its

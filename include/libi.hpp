@@ -467,6 +467,8 @@ public:
     void restart(std::uint32_t rank, milliseconds timeout) {
         detail::check(libi_session_restart(get(), rank, detail::timeout_of(timeout)));
     }
+    /** Chooses what follows when a member is lost from now on. */
+    void set_on_loss(libi_on_loss on_loss) { detail::check(libi_session_set_on_loss(get(), on_loss)); }
     /** As restart(), but does not wait: an event has the answer. */
     void request_restart(std::uint32_t rank) { detail::check(libi_session_request_restart(get(), rank)); }
     void send(bytes what, milliseconds timeout) {

@@ -5,7 +5,7 @@ mod links;
 
 mod agent;
 mod backend;
-mod calls;
+pub(crate) mod calls;
 mod launches;
 mod stage;
 

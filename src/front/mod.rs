@@ -33,7 +33,7 @@ use libi_core::secure::{Entropy, Secret};
 use libi_launch::backend::{Backend, BackendError, LaunchMethod};
 use libi_launch::exit_trailer::TrailerTag;
 use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Node, Program, RestartError};
-use libi_launch::options::{LaunchOptions, Output, StandardInput};
+use libi_launch::options::{LaunchOptions, OnLoss, Output, StandardInput};
 
 pub use choice::{BACKEND_ENV, BackendReason, auto_backend};
 pub use command::{Command, CommandReport, ProcessOutcome, ProcessReport, Spawned};
@@ -102,6 +102,10 @@ pub enum Error {
     /// A member was not [restarted](Session::restart), for this reason.
     #[error("{0} was not restarted: {1}")]
     NotRestarted(Rank, RestartError),
+    /// Whether calls go on after a loss is chosen at the launch, and otherwise than this: an error of the
+    /// caller.
+    #[error("whether calls go on after a loss is chosen at the launch: it cannot be changed to {0}")]
+    OnLossFixed(OnLoss),
     /// A command is to run on a host that is not in the session, or was lost.
     #[error("{0} is not in the session, or is lost")]
     NotInSession(String),

@@ -261,8 +261,7 @@ impl EngineSink for FrontSink {
             Notice::Lost(..) => true,
             _ => false,
         };
-        if is_loss && node.options().on_loss == OnLoss::End && status.stage == Stage::Up && !node.is_ending()
-        {
+        if is_loss && status.on_loss == OnLoss::End && status.stage == Stage::Up && !node.is_ending() {
             status.ends_by_loss = true;
             self.failed.push(number);
         }

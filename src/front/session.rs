@@ -1,5 +1,6 @@
 //! A session, as its front end sees it.
 
+mod on_loss;
 mod restart;
 mod status;
 

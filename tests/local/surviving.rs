@@ -55,6 +55,37 @@ fn members_agree_on_every_call_whatever_is_killed() {
 }
 
 #[test]
+fn a_session_may_end_by_a_loss_or_not_as_was_chosen_last() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let members = lab.members("a[1-2]:2", &["join", "out:up", "wait"]);
+    let options = LaunchOptions::local().engine(Engine::Apart).on_loss(OnLoss::Continue);
+    let session = launch_with(&front, &[members], &options);
+    let mut heard = Heard::default();
+    let is_up = |heard: &Heard| (0..4).all(|rank| heard.text(rank, Stream::Out) == "up\n");
+    heard.until(&front, "all are up", is_up);
+    let refused = session.set_on_loss(OnLoss::Fail);
+    assert!(matches!(refused, Err(libi::Error::OnLossFixed(OnLoss::Fail))), "{refused:?}");
+    session.set_on_loss(OnLoss::End).unwrap();
+    session.set_on_loss(OnLoss::Continue).unwrap();
+    let mut random = seeded();
+    let mut kill_program = || {
+        let programs: Vec<_> =
+            lab.living().into_iter().map(|(pid, _)| pid).filter(|pid| !is_engine(*pid)).collect();
+        let victim = pick(&programs, &mut random).expect("members live");
+        kill(victim, libc::SIGKILL);
+    };
+    kill_program();
+    heard.until(&front, "a member is lost", |heard| heard.exits.len() == 1);
+    assert_eq!(session.stage(), libi::Stage::Up, "it goes on");
+    session.set_on_loss(OnLoss::End).unwrap();
+    kill_program();
+    heard.until(&front, "the session has ended", |heard| heard.done);
+    assert_eq!(heard.exits.len(), 4, "{}", heard.described());
+    drop(session);
+    lab.is_empty_within(SOON);
+}
+
+#[test]
 fn a_member_that_drains_and_ends_is_missing_in_no_call_that_it_has_completed() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     for _ in 0..3 {

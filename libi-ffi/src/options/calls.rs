@@ -6,6 +6,7 @@ use libi::{LaunchOptions, OnLoss};
 
 use super::libi_options;
 use crate::args::from_c;
+use crate::error::CallError;
 use crate::object::change;
 use crate::result::libi_result;
 
@@ -60,14 +61,19 @@ pub unsafe extern "C" fn libi_options_set_on_loss(
     // SAFETY: as documented in the header.
     unsafe {
         change(options, |options: &mut LaunchOptions| {
-            options.on_loss = from_c!(on_loss, "libi_on_loss", libi_on_loss {
-                LIBI_ON_LOSS_FAIL => OnLoss::Fail,
-                LIBI_ON_LOSS_CONTINUE => OnLoss::Continue,
-                LIBI_ON_LOSS_END => OnLoss::End,
-            })?;
+            options.on_loss = on_loss_of(on_loss)?;
             Ok(())
         })
     }
+}
+
+/// The choice with this number.
+pub(crate) fn on_loss_of(on_loss: libi_on_loss_arg) -> Result<OnLoss, CallError> {
+    from_c!(on_loss, "libi_on_loss", libi_on_loss {
+        LIBI_ON_LOSS_FAIL => OnLoss::Fail,
+        LIBI_ON_LOSS_CONTINUE => OnLoss::Continue,
+        LIBI_ON_LOSS_END => OnLoss::End,
+    })
 }
 
 /// Sets how often a lost member is restarted automatically; by default 0. The process that leads

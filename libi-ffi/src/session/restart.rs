@@ -1,9 +1,10 @@
-//! Lost members that are started again.
+//! What follows when members are lost while the session is up, and members that are started again.
 
 use libi::Rank;
 
 use super::{libi_session, on, try_on};
 use crate::args;
+use crate::options::calls::{libi_on_loss_arg, on_loss_of};
 use crate::result::{libi_result, libi_timeout};
 
 /// Starts a member again whose process has ended: the same program, on the same host, as the same
@@ -36,6 +37,27 @@ pub unsafe extern "C" fn libi_session_request_restart(session: *mut libi_session
     unsafe {
         on(session, |session| {
             session.request_restart(Rank(rank));
+            Ok(())
+        })
+    }
+}
+
+/// Chooses what follows when a member is lost from now on. A session that was launched with
+/// LIBI_ON_LOSS_CONTINUE may be changed to LIBI_ON_LOSS_END and back, others to LIBI_ON_LOSS_END and
+/// LIBI_ON_LOSS_FAIL: whether calls go on after a loss stays as it was at the launch. Losses of
+/// which the front end hears later follow the new choice. Any thread, at any time.
+///
+/// Returns LIBI_OK, LIBI_ERR_ARGUMENT if there is no such choice in this session, or
+/// LIBI_ERR_ENDED. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_set_on_loss(
+    session: *mut libi_session,
+    on_loss: libi_on_loss_arg,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        on(session, |session| {
+            session.set_on_loss(on_loss_of(on_loss)?)?;
             Ok(())
         })
     }

@@ -10,7 +10,7 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Exit, Failure};
 use libi_launch::machine::{Node, RestartError, WINDOW};
-use libi_launch::options::{LaunchOptions, StandardInput};
+use libi_launch::options::{LaunchOptions, OnLoss, StandardInput};
 
 use super::{LinkCounts, Stage};
 use crate::front::Error;
@@ -33,6 +33,9 @@ pub(in crate::front) struct SessionStatus {
     pub(in crate::front) files: Option<OutputFiles>,
     /// `Event::Done` is to follow when all output has been taken.
     pub(in crate::front) done_is_due: bool,
+    /// What follows a loss, as chosen last, and whether calls go on after one, which is so from the launch on.
+    pub(in crate::front) on_loss: OnLoss,
+    pub(super) calls_continue: bool,
     /// A member is lost, and the session ends with it.
     pub(in crate::front) ends_by_loss: bool,
     /// How many bytes of input may still be sent to the master, if its input is open (credit).
@@ -74,6 +77,8 @@ impl SessionStatus {
             report: None,
             files,
             done_is_due: false,
+            on_loss: options.on_loss,
+            calls_continue: options.on_loss == OnLoss::Continue,
             ends_by_loss: false,
             input_credit: (options.input != StandardInput::Empty).then_some(WINDOW as usize),
             progress,

@@ -80,6 +80,12 @@ void restarts(libi_progress progress)
   GIVES(LIBI_ERR_NULL, libi_session_request_restart(NULL, 3));
   GIVES(LIBI_ERR_NULL, libi_options_set_restarts(NULL, 3));
   SAME("the member was not restarted", libi_result_text(LIBI_ERR_NOT_RESTARTED));
+  GIVES(LIBI_ERR_ARGUMENT, libi_session_set_on_loss(session, LIBI_ON_LOSS_FAIL));
+  SAYS("chosen at the launch", libi_last_error());
+  GIVES(LIBI_ERR_ARGUMENT, libi_session_set_on_loss(session, 3));
+  GIVES(LIBI_ERR_NULL, libi_session_set_on_loss(NULL, LIBI_ON_LOSS_END));
+  DONE(libi_session_set_on_loss(session, LIBI_ON_LOSS_END));
+  DONE(libi_session_set_on_loss(session, LIBI_ON_LOSS_CONTINUE));
   end(front, session);
   libi_options_free(how);
 
