@@ -2,7 +2,7 @@
 //!
 //! `LIBI_SEED` is the seed of the victims and of the moments.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -266,6 +266,52 @@ fn members_and_hosts_that_are_killed_at_many_moments_cost_only_themselves() {
 #[test]
 fn where_links_stay_in_the_channels_they_cost_what_they_have_launched_as_well() {
     kill_many(LinkPolicy::Channel);
+}
+
+/// A member crashes ten times and is restarted by its agent, which finds another parent when hosts above it
+/// die, or leads hosts that do.
+#[test]
+fn a_member_is_restarted_amid_hosts_that_die_and_all_agree_on_every_call() {
+    let mut random = seeded();
+    for (strategy, host) in [(CHAIN, 9), (CHAIN, 2), (Strategy::Late, 11)] {
+        let scene = Scene::new(MODES[random.below(2) as usize]);
+        let front = FrontEnd::new().unwrap();
+        let (calls, name) = (format!("talk:rejoin:{}:10", 2 * host + 1), format!("n{host:02}"));
+        let options = options(&scene, strategy).restarts(10);
+        let words = ["join", &calls, "finish:30000"];
+        let (session, report) = scene.launch(&front, HOSTS, &words, &options);
+        assert!(report.is_up(), "{report}");
+        let mut outcome = Outcome::new(report);
+        let begun = |outcome: &Outcome| {
+            (0..MEMBERS as u32).all(|rank| !outcome.printed(rank, Stream::Out).is_empty())
+        };
+        while !begun(&outcome) {
+            outcome.note(front.next_event(Duration::from_secs(20)).expect("all make calls"));
+        }
+        let mut victims = BTreeSet::from([name.clone()]);
+        for _ in 0..2 {
+            kill_one(&scene, &mut victims, &mut random);
+            sleep(Duration::from_millis(random.below(30)));
+        }
+        victims.remove(&name);
+        println!("{strategy:?}: {victims:?} were killed");
+        outcome.follow(&front, Duration::from_secs(30));
+        let lost: BTreeSet<String> = outcome.lost.keys().cloned().collect();
+        assert_eq!(lost, victims, "{:?}", outcome.lost);
+        let mut calls: BTreeMap<String, (String, u32)> = BTreeMap::new();
+        for rank in (0..MEMBERS as u32).filter(|rank| !victims.contains(&format!("n{:02}", rank / 2))) {
+            let why = outcome.printed(rank, Stream::Err);
+            assert_eq!(outcome.exits.get(&Rank(rank)), Some(&Exit::Code(0)), "rank {rank}: {why}");
+            for (call, ended) in
+                outcome.printed(rank, Stream::Out).lines().filter_map(|it| it.split_once(": "))
+            {
+                let (first, by) = calls.entry(call.to_owned()).or_insert_with(|| (ended.to_owned(), rank));
+                assert_eq!(first, ended, "call {call}, ranks {by} and {rank}");
+            }
+        }
+        drop(session);
+        scene.nothing_is_left();
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! In each round all members find out how often that member was restarted, gather data from all that are not
 //! missing, and send a message to the next of these. The member kills itself in its fourth round, until it was
 //! restarted so many times; three rounds later all stop, at the same call. They print how each call has ended.
+//! Others may be lost meanwhile.
 
 use std::time::Duration;
 
@@ -43,7 +44,9 @@ impl Talk<'_> {
             }
         }
         let left = self.member.survivors().wait(TIMEOUT).map_err(|error| error.to_string())?;
-        same("the members that are left", &left, &Ranks::first(self.size))?;
+        for rank in [self.rank, victim] {
+            same(&format!("whether {rank} is left"), &left.contains(Rank(rank)), &true)?;
+        }
         self.member.drain(TIMEOUT).map_err(|error| error.to_string())
     }
 
