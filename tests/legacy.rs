@@ -83,6 +83,24 @@ fn members_of_two_sessions_leave_and_live_on_without_the_front_end() {
 }
 
 #[test]
+fn an_overlay_network_loses_a_host_in_its_middle_and_goes_on_as_it_did() {
+    for ground in grounds() {
+        let mut running = Scene::new(&ground, "network").start();
+        let pids = running.pids(8);
+        running.scene.awaits("count.8");
+        // Of the second host, whose first process has two others below it.
+        pids[2..4].iter().for_each(|pid| scene::kill(*pid, Signal::SIGKILL));
+        running.scene.awaits("count.6");
+        let left: Vec<i32> = pids.iter().copied().filter(|pid| !pids[2..4].contains(pid)).collect();
+        assert!(left.iter().all(|pid| scene::is_alive(*pid)), "{ground:?}");
+        running.scene.leave("over");
+        let ended = running.end();
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ground:?}");
+        scene::are_gone(&pids);
+    }
+}
+
+#[test]
 fn nothing_is_left_when_the_front_end_is_killed() {
     for ground in grounds() {
         let mut running = Scene::new(&ground, "stay").start();

@@ -39,6 +39,7 @@ inline std::string pattern(size_t length) {
 const size_t LONG = 5u << 20;
 
 int member(int argc, char **argv);
+int node(const char *directory);
 
 /* Waits until a condition is true, for less time than the timeout of the test. */
 template <typename Ask> bool eventually(Ask ask) {

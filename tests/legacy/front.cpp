@@ -123,6 +123,22 @@ static void overlay() {
   }
 }
 
+/* An overlay network that stands by itself, beside this process. */
+static bool is_over() { return access((std::string(directory) + "/over").c_str(), F_OK) == 0; }
+
+static void network() {
+  IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
+  libi_sess_handle_t session = create();
+  Request nodes(session, self);
+  nodes.arg("member").arg("node").arg(directory);
+  for (size_t host = 0; host < hosts.size(); host++)
+    nodes.on(hosts[host], 2);
+  launch(nodes);
+  printf("%s", receive(session).c_str());
+  fflush(stdout);
+  CHECK(eventually(is_over));
+}
+
 /* Somebody ends this process, or its master. */
 static void stay() {
   IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
@@ -257,6 +273,8 @@ int main(int argc, char **argv) {
     talk();
   else if (scene == "overlay")
     overlay();
+  else if (scene == "network")
+    network();
   else if (scene == "stay")
     stay();
   else if (scene == "lose")

@@ -354,6 +354,8 @@ int member(int argc, char **argv) {
   }
   if (role == "fail")
     return 3;
+  if (role == "node")
+    return node(argv[3]);
   fprintf(stderr, "no such role: %s\n", argv[2]);
   return 2;
 }

@@ -134,7 +134,7 @@ fn program(link: Link) -> PathBuf {
     static SHARED: OnceLock<PathBuf> = OnceLock::new();
     static STATIC: OnceLock<PathBuf> = OnceLock::new();
     let made = if link == Link::Shared { &SHARED } else { &STATIC };
-    let sources = ["front", "states", "member"].map(|source| format!("tests/legacy/{source}.cpp"));
+    let sources = ["front", "states", "member", "node"].map(|source| format!("tests/legacy/{source}.cpp"));
     made.get_or_init(|| {
         native::compile("legacy", &sources.each_ref().map(String::as_str), link, &["-std=c++98", "-pthread"])
     })
@@ -201,7 +201,7 @@ impl Scene {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        Running { child, out, _scene: self }
+        Running { child, out, scene: self }
     }
 
     /// Waits until a member has left this file.
@@ -227,7 +227,7 @@ impl Scene {
 pub(crate) struct Running {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
-    _scene: Scene,
+    pub(crate) scene: Scene,
 }
 
 impl Running {
