@@ -1,5 +1,5 @@
-/* A node of an overlay network, as tools of 2011 have them: it learns from LIBI where all others listen, leaves,
-   and is connected with them by itself. A node whose parent is lost connects to the next one above. */
+/* A node of an overlay network, as tools of 2011 have them: it learns from LIBI where all others listen,
+   leaves, and is connected with them by itself. A node whose parent is lost connects to the next one above. */
 #include "check.h"
 
 #include <arpa/inet.h>
@@ -35,7 +35,8 @@ static int listener(int *port) {
 static bool transfer(int stream, int *number, bool reads) {
   for (size_t done = 0; done < sizeof *number;) {
     char *at = reinterpret_cast<char *>(number) + done;
-    ssize_t count = reads ? read(stream, at, sizeof *number - done) : write(stream, at, sizeof *number - done);
+    size_t rest = sizeof *number - done;
+    ssize_t count = reads ? read(stream, at, rest) : write(stream, at, rest);
     if (count <= 0)
       return false;
     done += static_cast<size_t>(count);
@@ -49,7 +50,8 @@ static int connect_above(int *parent) {
     struct sockaddr_in at = address(ports[*parent]);
     int stream = socket(AF_INET, SOCK_STREAM, 0);
     CHECK(stream >= 0);
-    if (connect(stream, reinterpret_cast<struct sockaddr *>(&at), sizeof at) == 0 && transfer(stream, &rank, false))
+    bool is_there = connect(stream, reinterpret_cast<struct sockaddr *>(&at), sizeof at) == 0;
+    if (is_there && transfer(stream, &rank, false))
       return stream;
     close(stream);
     if (*parent == 0)
