@@ -66,7 +66,9 @@ pub(crate) enum Message {
     /// are missing since this round, in which others have moved. Others may be lost since.
     Welcome { round: u64, first: u64, missing: Missing, lost: Ranks, losses: Vec<Loss>, moved: Vec<Ranks> },
     /// To the front end above the top: other processes have taken the places of these lost members.
-    Joined { ranks: Ranks },
+    Joined { round: u64, ranks: Ranks },
+    /// The answer: what the front end sends from now on is for these processes.
+    KnowsOfJoined { round: u64 },
 }
 
 /// The header of a frame of a collective call.
@@ -240,7 +242,8 @@ mod tests {
                 losses: Vec::new(),
                 moved: Vec::new(),
             },
-            Message::Joined { ranks: Ranks::new() },
+            Message::Joined { round: 1, ranks: Ranks::new() },
+            Message::KnowsOfJoined { round: 1 },
         ] {
             assert_eq!(of(&news), (false, false), "{news:?}");
         }

@@ -54,9 +54,14 @@ impl Group {
                     p2p.moved(round, &moved, &Ranks::new(), view, out);
                 }
             }
-            Message::Joined { ranks } => {
+            Message::Joined { round, ranks } => {
                 if view.topology.is_front_end() && !view.topology.top {
-                    self.hears_of_joined(&ranks, out);
+                    self.hears_of_joined(link, round, &ranks, out);
+                }
+            }
+            Message::KnowsOfJoined { round } => {
+                if link == LinkId::PARENT {
+                    view.joining_members.are_told_of(round);
                 }
             }
             Message::Welcome { .. } => {}
@@ -90,12 +95,15 @@ impl Group {
                 if collective.continues() {
                     ranks.remove_all(&view.lost);
                     ranks.remove_all(&view.joining_members.joined_since(&ranks, &joined));
+                    view.joining_members.had_joined(&joined);
                     if ranks.is_empty() {
                         return;
                     }
                 }
                 self.lost(&ranks, before, reason, Some(link), now, out);
                 self.continue_without_lost(now, out);
+            }
+            Message::P2p(message) if link == LinkId::PARENT && view.joining_members.is_untold(message.to) => {
             }
             Message::P2p(message) => p2p.on_frame(link, message, payload, view, out),
             Message::Kvs(message) => kvs.on_frame(link, message, payload, view, out),

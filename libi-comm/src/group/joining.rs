@@ -125,6 +125,8 @@ pub(crate) struct Joining {
     admitted: BTreeMap<Rank, u64>,
     /// The members that were lost with the process behind each link that was closed, and how.
     died: BTreeMap<LinkId, (Ranks, Option<LossReason>)>,
+    /// At the top: members that have joined in a round, of which the front end above may not know.
+    untold: BTreeMap<u64, Ranks>,
 }
 
 impl Joining {
@@ -146,6 +148,24 @@ impl Joining {
             |rank| joined.iter().find(|(other, _)| *other == rank).map_or(0, |(_, round)| *round);
         let newer = self.admitted.iter().filter(|(rank, round)| had_joined(**rank) < **round);
         newer.map(|(rank, _)| *rank).filter(|rank| lost.contains(*rank)).collect()
+    }
+
+    /// The front end knows of those that have joined in this round.
+    pub(super) fn are_told_of(&mut self, round: u64) {
+        self.untold.remove(&round);
+    }
+
+    /// Whether what the front end has sent to a member may be meant for the process before.
+    pub(super) fn is_untold(&self, to: Address) -> bool {
+        matches!(to, Address::Rank(rank) if self.untold.values().any(|ranks| ranks.contains(rank)))
+    }
+
+    /// Others say in which round a lost process had joined.
+    pub(super) fn had_joined(&mut self, joined: &[(Rank, u64)]) {
+        for (rank, round) in joined {
+            let known = self.admitted.entry(*rank).or_default();
+            *known = (*known).max(*round);
+        }
     }
 
     /// A link is closed, and these members are lost with it if they join.
@@ -172,6 +192,15 @@ impl Group {
         self.view.admit(plan, changes)
     }
 
+    /// What was sent to and from the processes before these is over.
+    pub(super) fn forget_predecessors(&mut self, admitted: &Admitted, out: &mut Vec<Effect>) {
+        if !admitted.unheard.is_empty() {
+            out.push(Effect::Lost(admitted.unheard.clone(), None));
+            self.p2p.lost(&admitted.unheard, &self.view, out);
+        }
+        self.p2p.joined(&admitted.back);
+    }
+
     /// Calls go on with members that have joined.
     pub(super) fn admitted(
         &mut self,
@@ -180,9 +209,8 @@ impl Group {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        let Admitted { back, lost, here } = admitted;
+        let Admitted { back, lost, here, .. } = admitted;
         if !back.is_empty() {
-            self.p2p.joined(back);
             let mine: Ranks = self.view.topology.me.into_iter().collect();
             for join in &self.view.joining_members.joins.0 {
                 let mut ranks = join.ranks.intersection(back);
@@ -192,7 +220,9 @@ impl Group {
                 }
             }
             if self.view.topology.top && self.view.topology.has_parent {
-                let message = Message::Joined { ranks: back.clone() };
+                let round = self.collective.round();
+                self.view.joining_members.untold.insert(round, back.clone());
+                let message = Message::Joined { round, ranks: back.clone() };
                 out.push(Effect::Send(LinkId::PARENT, message.frame(None)));
             }
         }
@@ -239,11 +269,13 @@ impl Group {
     }
 
     /// The top says that these members are back.
-    pub(super) fn hears_of_joined(&mut self, ranks: &Ranks, out: &mut Vec<Effect>) {
+    pub(super) fn hears_of_joined(&mut self, link: LinkId, round: u64, ranks: &Ranks, out: &mut Vec<Effect>) {
+        out.push(Effect::Send(link, Message::KnowsOfJoined { round }.frame(None)));
         let back = ranks.intersection(&self.view.lost);
         self.view.lost.remove_all(&back);
         self.view.missing.remove_all(&back);
         self.p2p.joined(&back);
+        self.forget_losses(&back);
         out.push(Effect::Joined(back, 0));
     }
 
@@ -284,6 +316,8 @@ impl Group {
         self.view = GroupView::new(topology);
         self.view.missing.add_all(&missing.ranks);
         self.view.joining_members.joins = missing.joins.clone();
+        let joined = missing.joins.0.iter().flat_map(|it| it.ranks.iter().map(|rank| (rank, it.round)));
+        self.view.joining_members.had_joined(&joined.collect::<Vec<_>>());
         self.collective.up(&self.view);
         self.collective.begin_at(round, first, missing, &self.view);
         out.push(Effect::Begins(first));

@@ -91,6 +91,9 @@ impl Group {
             let Self { collective, view, kvs, memory, .. } = self;
             view.leave_out(&plan.missing);
             collective.resume(&plan, &before, &replaced, &mut CallContext { now, view, kvs, memory, out });
+            if !admitted.back.is_empty() {
+                self.forget_predecessors(&admitted, out);
+            }
             self.members_moved(round, &plan, &replaced, out);
             self.admitted(&admitted, &plan.moved, now, out);
             let Self { collective, view, kvs, memory, .. } = self;
@@ -112,6 +115,7 @@ impl Group {
         self.view.forsake(ranks);
         let again = self.view.joining_members.have_joined(ranks);
         self.forget_losses(&again);
+        self.unannounced.iter_mut().for_each(|(_, back)| back.remove_all(ranks));
         if let Some(reason) = reason.clone() {
             self.losses.push(Loss { ranks: ranks.clone(), reason });
         }

@@ -137,6 +137,9 @@ pub(crate) struct Survival {
     much: u64,
     /// At the top: calls have to halt in this round, or a later one.
     pub(crate) wanted_round: u64,
+    /// The members that were known to be lost when calls halted: all others have heard of these before they
+    /// have halted, and have sent them nothing since.
+    lost_before: Ranks,
     /// The changes of the tree that were reported in the last halt.
     pub(crate) changes: TreeChanges,
     confirms: bool,
@@ -233,6 +236,7 @@ impl Survival {
         };
         self.round = round;
         self.halts += 1;
+        self.lost_before.clone_from(&view.lost);
         let awaited = view.awaited_links().map(|link| (link, ())).collect();
         self.halt = Some(Halt { awaited, report, below: Vec::new(), is_told: false });
     }
@@ -304,9 +308,14 @@ impl Survival {
         first = joins.first_of(&report.joins).unwrap_or(first).min(first);
         let mut new = report.joins;
         new.remove_all(&joins.ranks());
+        let reported = new.len();
+        new = new.intersection(&self.lost_before);
+        if new.len() < reported {
+            self.wanted_round = self.round + 1;
+        }
         let mut missing = view.lost.clone();
         missing.remove_all(&new);
-        joins.add(self.round, report.called.max(first), new);
+        joins.add(self.round, report.called.min(u64::MAX / 2).max(first), new);
         let settled: Vec<_> = report.settled.into_iter().filter(|call| call.nth >= first).collect();
         let before = self.missing_since(&settled);
         Next::Resumes(Plan { missing, first, settled, before, moved: report.moved, joins })
@@ -314,7 +323,8 @@ impl Survival {
 
     /// This process begins with this call, after a round with these missing members.
     pub(crate) fn begin_at(&mut self, round: u64, first: u64, missing: Missing) {
-        (self.round, self.told) = (round, first);
+        // Earlier calls are those of others, which need nothing of it.
+        (self.round, self.told, self.completed) = (round, first, first);
         self.missing.insert(round, missing);
     }
 

@@ -65,8 +65,11 @@ impl GroupView {
     /// The routes follow from the branches, and from the links of these that are closed.
     pub(super) fn rebuild_routes(&mut self) {
         self.routes = Routes::new(&self.topology);
-        let closed = self.cut.iter().filter(|link| !self.severed.contains_key(link));
-        closed.for_each(|link| self.routes.cut(*link));
+        for Branch { link, .. } in &self.topology.branches {
+            if self.cut.contains(link) && !self.severed.contains_key(link) {
+                self.routes.cut(*link);
+            }
+        }
     }
 
     /// Collective calls go on without these lost members.

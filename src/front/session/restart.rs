@@ -14,7 +14,8 @@ impl Session {
     /// [agent](crate::LaunchOptions::agent), or the engine [apart](crate::Engine::Apart) from the
     /// program.
     ///
-    /// Returns when the new process has joined. It finds in the variable `LIBI_RESTARTS` how often
+    /// Returns when the new process has joined; if the member is being restarted already, when that
+    /// process has. It finds in the variable `LIBI_RESTARTS` how often
     /// its member was started again, failed attempts included, and gets no standard input from the
     /// front end. A process that does not join within the
     /// [`join_timeout`](crate::Rules::join_timeout) is killed.

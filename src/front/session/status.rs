@@ -183,7 +183,10 @@ impl SessionStatus {
 
     /// Notes that a member was not restarted.
     pub(in crate::front) fn not_restarted(&mut self, rank: Rank, why: RestartError) -> Event {
-        self.restart_answered(rank, Err(why.clone()));
+        // The attempt that is under way has an answer of its own, for which callers wait.
+        if why != RestartError::UnderWay {
+            self.restart_answered(rank, Err(why.clone()));
+        }
         Event::NotRestarted { session: self.session(), rank, why }
     }
 

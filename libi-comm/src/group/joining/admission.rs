@@ -15,7 +15,9 @@ use crate::group::survival::{Plan, TreeChanges};
 #[derive(Debug, Default)]
 pub(in crate::group) struct Admitted {
     /// They were lost here, and are not any more.
-    pub(super) back: Ranks,
+    pub(in crate::group) back: Ranks,
+    /// Of these, those of whose loss this process has not heard.
+    pub(in crate::group) unheard: Ranks,
     /// They are behind links that were closed meanwhile, in this way if it is known.
     pub(super) lost: Vec<(Ranks, Option<LossReason>)>,
     /// New processes of this host.
@@ -73,8 +75,11 @@ impl GroupView {
             for rank in join.ranks.iter() {
                 let before = self.joining_members.admitted.insert(rank, join.round);
                 // A process that knows of its loss since then keeps to that.
-                if before.is_none_or(|before| before < join.round) && self.lost.contains(rank) {
-                    admitted.back.add_all(&[rank].into_iter().collect());
+                if before.is_none_or(|before| before < join.round) && self.topology.me != Some(rank) {
+                    admitted.back.add(rank);
+                    if !self.lost.contains(rank) {
+                        admitted.unheard.add(rank);
+                    }
                 }
             }
         }
@@ -128,6 +133,10 @@ impl GroupView {
         admitted.lost.iter_mut().for_each(|(lost, _)| lost.remove_all(&placed));
         admitted.lost.retain(|(lost, _)| !lost.is_empty());
         self.rebuild_routes();
+        let (branches, severed) = (&self.topology.branches, &self.severed);
+        let is_of_use =
+            |link: &LinkId| severed.contains_key(link) || branches.iter().any(|branch| branch.link == *link);
+        self.joining_members.died.retain(|link, _| is_of_use(link));
         admitted
     }
 }

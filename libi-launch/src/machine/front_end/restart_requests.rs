@@ -35,7 +35,7 @@ impl RestartRequests {
         if known.under_way.is_some() {
             return Err(RestartError::UnderWay);
         }
-        let number = known.answered + 1;
+        let number = known.answered.saturating_add(1);
         known.under_way = Some(number);
         self.open += 1;
         Ok(RestartOrder { rank, number })

@@ -192,7 +192,7 @@ impl Node {
 
     /// The restart that follows from the end of a member without an order.
     fn restarts_by_itself(&self, rank: Rank, child: &Child, exit: Exit) -> Option<RestartOrder> {
-        let number = self.restarts.last(rank) + 1;
+        let number = self.restarts.last(rank).saturating_add(1);
         let is_loss = matches!(exit, Exit::Signal(_)) || matches!(exit, Exit::Code(status) if status != 0);
         let has_joined = matches!(child.state(), ChildState::Ending { was_up: true, .. });
         let may = self.restarts_members() && number <= self.options.restarts;
