@@ -702,7 +702,7 @@ MUTANTS = [
  ('the loss of a member that is back is news', C + 'joining.rs', 'had_joined(**rank) < **round', '{ let _ = (had_joined(**rank), round); false }'),
  ('an orphan answers its new parent with what the old one has asked', C + 'collective/resume.rs',
   'self.survival.answers = 0;', ''),
- ('calls begin anew with members that have joined since', C + 'joining.rs', 'filter(|join| nth < join.first)', 'filter(|join| { let _ = (nth, join); false })'),
+ ('calls begin anew with members that have joined since', C + 'joining.rs', 'self.those(|join| nth < join.first)', 'self.those(|join| { let _ = (nth, join); false })'),
  ('a plan does not name members that have joined before', C + 'survival.rs',
   'let mut joins = view.joins().clone();', 'let mut joins = crate::group::joining::Joins::default();'),
  ('processes have to complete calls in which they take no part', C + 'collective/resume.rs',

@@ -76,19 +76,25 @@ impl Joins {
 
     /// All of them.
     pub(crate) fn ranks(&self) -> Ranks {
-        self.0.iter().flat_map(|join| join.ranks.iter()).collect()
+        self.those(|_| true)
+    }
+
+    fn those(&self, is_meant: impl Fn(&Join) -> bool) -> Ranks {
+        let mut all = Ranks::new();
+        for join in self.0.iter().filter(|join| is_meant(join)) {
+            all.add_all(&join.ranks);
+        }
+        all
     }
 
     /// Those that take no part in a call.
     pub(crate) fn after(&self, nth: u64) -> Ranks {
-        let later = self.0.iter().filter(|join| nth < join.first);
-        later.flat_map(|join| join.ranks.iter()).collect()
+        self.those(|join| nth < join.first)
     }
 
     /// Those that have joined in a round.
     pub(crate) fn in_round(&self, round: u64) -> Ranks {
-        let new = self.0.iter().filter(|join| join.round == round);
-        new.flat_map(|join| join.ranks.iter()).collect()
+        self.those(|join| join.round == round)
     }
 
     /// The first call of the first of these members.
@@ -316,8 +322,10 @@ impl Group {
         self.view = GroupView::new(topology);
         self.view.missing.add_all(&missing.ranks);
         self.view.joining_members.joins = missing.joins.clone();
-        let joined = missing.joins.0.iter().flat_map(|it| it.ranks.iter().map(|rank| (rank, it.round)));
-        self.view.joining_members.had_joined(&joined.collect::<Vec<_>>());
+        for join in &missing.joins.0 {
+            let joined: Vec<_> = join.ranks.iter().map(|rank| (rank, join.round)).collect();
+            self.view.joining_members.had_joined(&joined);
+        }
         self.collective.up(&self.view);
         self.collective.begin_at(round, first, missing, &self.view);
         out.push(Effect::Begins(first));
