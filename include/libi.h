@@ -1694,8 +1694,8 @@ typedef struct libi_event_info {
   /** The number of the host that was lost, or of a command's process; -1 for other events. */
   int64_t host;
   /**
-   * The name of the host that was lost, or of the member that has ended, or of a command's
-   * process; NULL for other events.
+   * The name of the host that was lost, or of the member that has ended, or was or was not
+   * restarted, or of a command's process; NULL for other events.
    */
   const char *host_name;
   /** Why the host was lost; NULL for other events. */

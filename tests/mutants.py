@@ -605,7 +605,7 @@ MUTANTS = [
    '        while let Some(at) = self.results.iter().position(|(.., result)| result.is_some()) {\n'
    '            if let Some((_, id, Some(result))) = self.results.remove(at) { ctx.out.push(Effect::Finish(id, result)); }\n        }'),
  ('a fence that was decided late does not count', C + 'collective/aborts.rs',
-  'apply_late(messages, header, message, &mut ctx.seen_in(earlier.as_ref()));',
+  'apply_late(messages, header, message, &mut ctx.seen_in(&view));',
   'let _ = (messages, header, message, ctx);'),
  ('a fence that was decided late is not passed on', C + 'messages.rs',
   'if !ctx.view.cut.contains(&link) {',

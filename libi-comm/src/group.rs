@@ -329,8 +329,8 @@ impl Group {
     }
 
     fn call(&mut self, id: CallId, call: Call, now: Instant, out: &mut Vec<Effect>) {
-        if let Some(rank) = self.is_not_back(&call) {
-            return out.push(Effect::Finish(id, Err(Self::not_back(rank))));
+        if let Some(why) = self.not_back(&call) {
+            return out.push(Effect::Finish(id, Err(why)));
         }
         match (call, self.view.topology.me) {
             (Call::Send { to, tag, data }, _) => self.p2p.send(id, to, tag, data, &self.view, out),

@@ -41,6 +41,8 @@ pub(crate) fn give_event(event: Event) -> *mut libi_event {
             (Some(c_string(name)), Some(OwnedPart::new(FailureView::new(failure, &text))))
         }
         Event::Exited { host_name, .. }
+        | Event::Restarted { host_name, .. }
+        | Event::NotRestarted { host_name, .. }
         | Event::CommandOutput { host_name, .. }
         | Event::CommandEnded { host_name, .. } => (Some(c_string(host_name)), None),
         _ => (None, None),
@@ -134,8 +136,8 @@ pub struct libi_event_info {
     pub length: usize,
     /// The number of the host that was lost, or of a command's process; -1 for other events.
     pub host: i64,
-    /// The name of the host that was lost, or of the member that has ended, or of a command's
-    /// process; NULL for other events.
+    /// The name of the host that was lost, or of the member that has ended, or was or was not
+    /// restarted, or of a command's process; NULL for other events.
     pub host_name: *const c_char,
     /// Why the host was lost; NULL for other events.
     pub failure: *const libi_failure,

@@ -1,5 +1,6 @@
 //! Tests that kill processes at random moments: their seed, how many moments they try, and which.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use libi_core::sim::rng::Rng;
@@ -28,4 +29,17 @@ pub fn moment(lasts: Duration, random: &mut Rng) -> Duration {
 /// One of these, if there is one.
 pub fn pick<T: Copy>(candidates: &[T], random: &mut Rng) -> Option<T> {
     candidates.get((random.unit() * candidates.len() as f64) as usize).copied()
+}
+
+/// What members have printed of each call, `CALL: how it has ended`, is the same by all that have made it.
+/// Returns how many calls there were.
+pub fn calls_agree<'a>(printed: impl IntoIterator<Item = (u32, &'a str)>) -> usize {
+    let mut calls: BTreeMap<&str, (&str, u32)> = BTreeMap::new();
+    for (rank, text) in printed {
+        for (call, ended) in text.lines().filter_map(|line| line.split_once(": ")) {
+            let (first, by) = calls.entry(call).or_insert((ended, rank));
+            assert_eq!(*first, ended, "call {call}, ranks {by} and {rank}");
+        }
+    }
+    calls.len()
 }

@@ -168,6 +168,8 @@ pub enum Event {
         session: SessionId,
         /// The member.
         rank: Rank,
+        /// The name of its host.
+        host_name: String,
     },
     /// A lost member was not restarted.
     #[non_exhaustive]
@@ -176,6 +178,8 @@ pub enum Event {
         session: SessionId,
         /// The member.
         rank: Rank,
+        /// The name of its host; empty if the session has no such rank.
+        host_name: String,
         /// The reason.
         why: RestartError,
     },
@@ -240,6 +244,11 @@ impl Event {
     }
 }
 
+/// Where something was, if that is known.
+pub(super) fn on(host_name: &str) -> String {
+    if host_name.is_empty() { String::new() } else { format!(" on {host_name}") }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -272,8 +281,10 @@ impl fmt::Display for Event {
                 write!(f, "rank {} on {host_name} {exit}", rank.0)?;
                 killed.as_ref().map_or(Ok(()), |why| write!(f, ", by its leader: {why}"))
             }
-            Self::Restarted { rank, .. } => write!(f, "rank {} was restarted", rank.0),
-            Self::NotRestarted { rank, why, .. } => write!(f, "rank {} was not restarted: {why}", rank.0),
+            Self::Restarted { rank, host_name, .. } => write!(f, "{rank}{} was restarted", on(host_name)),
+            Self::NotRestarted { rank, host_name, why, .. } => {
+                write!(f, "{rank}{} was not restarted: {why}", on(host_name))
+            }
             Self::Detached { rank, .. } => write!(f, "rank {} has detached", rank.0),
             Self::Lost { name, ranks, reason, .. } => {
                 write!(f, "{name} ({ranks}) is lost: {reason}")

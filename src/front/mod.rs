@@ -100,8 +100,15 @@ pub enum Error {
     #[error("the session is not up yet")]
     NotUp,
     /// A member was not [restarted](Session::restart), for this reason.
-    #[error("{0} was not restarted: {1}")]
-    NotRestarted(Rank, RestartError),
+    #[error("{rank}{} was not restarted: {why}", event::on(host_name))]
+    NotRestarted {
+        /// The member.
+        rank: Rank,
+        /// The name of its host; empty if the session has no such rank.
+        host_name: String,
+        /// The reason.
+        why: RestartError,
+    },
     /// Whether calls go on after a loss is chosen at the launch, and otherwise than this: an error of the
     /// caller.
     #[error("whether calls go on after a loss is chosen at the launch: it cannot be changed to {0}")]

@@ -1,10 +1,10 @@
 //! Members that are killed are started again, and what was launched in the session ends with it.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use libi::{Engine, Error, Exit, FrontEnd, LaunchOptions, OnLoss, Rank, RestartError, Session, Stream};
 
+use libi_testkit::kills::calls_agree;
 use libi_testkit::local::*;
 
 /// Members that print their process ID and how often they were restarted, and run on.
@@ -57,24 +57,12 @@ fn a_member_is_restarted_as_often_as_it_is_lost_and_knows_how_often() {
         }
         println!("{hosts}: 12 restarts in {:?}", began.elapsed());
         match session.restart(Rank(1), TIMEOUT) {
-            Err(Error::NotRestarted(Rank(1), RestartError::StillRunning)) => {}
+            Err(Error::NotRestarted { rank: Rank(1), why: RestartError::StillRunning, .. }) => {}
             other => panic!("{other:?}"),
         }
         session.terminate(ms(500)).unwrap();
         lab.is_empty_within(SOON);
     }
-}
-
-/// What was printed of each call, the same by all that have made it.
-fn calls_agree(heard: &Heard, size: u32) -> usize {
-    let mut calls: BTreeMap<String, (String, u32)> = BTreeMap::new();
-    for rank in 0..size {
-        for (call, ended) in heard.out(rank).lines().filter_map(|line| line.split_once(": ")) {
-            let (first, by) = calls.entry(call.to_owned()).or_insert_with(|| (ended.to_owned(), rank));
-            assert_eq!(first, ended, "call {call}, ranks {by} and {rank}: {}", heard.described());
-        }
-    }
-    calls.len()
 }
 
 /// One member crashes ten times; calls go on without it, and with the process that takes its place.
@@ -94,7 +82,9 @@ fn play_rejoining(hosts: &str, victim: u32, options: &LaunchOptions, restart: bo
         let why = heard.text(rank, Stream::Err);
         assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "rank {rank}: {why}");
     }
-    println!("{hosts}, rank {victim}: {} calls", calls_agree(&heard, session.size()));
+    let printed: Vec<_> = (0..session.size()).map(|rank| (rank, heard.out(rank))).collect();
+    let calls = calls_agree(printed.iter().map(|(rank, text)| (*rank, &**text)));
+    println!("{hosts}, rank {victim}: {calls} calls");
     drop(session);
     lab.is_empty_within(SOON);
 }
@@ -134,14 +124,16 @@ fn a_program_that_is_gone_is_not_restarted() {
     std::fs::remove_file(&program).unwrap();
     lose(&front, &mut heard, 1);
     match session.restart(Rank(1), TIMEOUT) {
-        Err(Error::NotRestarted(Rank(1), RestartError::NotStarted(why))) => println!("{why}"),
+        Err(Error::NotRestarted { rank: Rank(1), why: RestartError::NotStarted(why), .. }) => {
+            println!("{why}");
+        }
         other => panic!("{other:?}"),
     }
     lose(&front, &mut heard, 0);
     heard.until(&front, "all have ended", |heard| heard.done);
     assert!(matches!(
         session.restart(Rank(1), TIMEOUT),
-        Err(Error::NotRestarted(Rank(1), RestartError::Ending))
+        Err(Error::NotRestarted { rank: Rank(1), why: RestartError::Ending, .. })
     ));
     session.terminate(ms(500)).unwrap();
     lab.is_empty_within(SOON);

@@ -2,7 +2,7 @@
 //!
 //! `LIBI_SEED` is the seed of the victims and of the moments.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use libi::{Strategy, Stream};
 use libi_core::sim::rng::Rng;
 
 use crate::scene::{Outcome, Process, Scene, What};
-use libi_testkit::kills::{moments, pick, seeded};
+use libi_testkit::kills::{calls_agree, moments, pick, seeded};
 use libi_testkit::processes::parent;
 
 const HOSTS: &str = "n[00-11]:2";
@@ -30,18 +30,27 @@ fn options(scene: &Scene, strategy: Strategy) -> LaunchOptions {
     options.rules(rules).links(LinkPolicy::Auto).on_loss(OnLoss::Continue)
 }
 
+/// Launches members that make calls.
+fn launch(scene: &Scene, front: &FrontEnd, strategy: Strategy, rounds: u32) -> (Session, Outcome) {
+    launch_on(scene, front, HOSTS, &format!("talk:survive:{rounds}:7:9999"), &options(scene, strategy))
+}
+
 /// Launches members that make calls, each of which they check, and print how each call has ended. All
 /// have made one: a host that does not know yet that the session is up is lost with its launcher.
-fn launch(scene: &Scene, front: &FrontEnd, strategy: Strategy, rounds: u32) -> (Session, Outcome) {
-    let calls = format!("talk:survive:{rounds}:7:9999");
-    let (session, report) =
-        scene.launch(front, HOSTS, &["join", &calls, "finish:30000"], &options(scene, strategy));
+fn launch_on(
+    scene: &Scene,
+    front: &FrontEnd,
+    hosts: &str,
+    calls: &str,
+    options: &LaunchOptions,
+) -> (Session, Outcome) {
+    let (session, report) = scene.launch(front, hosts, &["join", calls, "finish:30000"], options);
     assert!(report.is_up(), "{report}");
     let mut outcome = Outcome::new(report);
     let begun =
-        |outcome: &Outcome| (0..MEMBERS as u32).all(|rank| outcome.printed(rank, Stream::Out).contains('\n'));
+        |outcome: &Outcome| (0..session.size()).all(|rank| outcome.printed(rank, Stream::Out).contains('\n'));
     while !begun(&outcome) {
-        outcome.note(front.next_event(Duration::from_secs(20)).expect("all make calls"));
+        outcome.note(front.next_event(Duration::from_secs(60)).expect("all make calls"));
     }
     (session, outcome)
 }
@@ -140,23 +149,10 @@ impl Many {
         let front = FrontEnd::new().unwrap();
         let hosts = format!("n[00-{:02}]", Self::HOSTS - 1);
         let options = options(&scene, strategy).links(links);
-        let words = ["join", "talk:survive:150:11:9999", "finish:30000"];
-        let (session, report) = scene.launch(&front, &hosts, &words, &options);
-        assert!(report.is_up(), "{report}");
+        let (session, outcome) = launch_on(&scene, &front, &hosts, "talk:survive:150:11:9999", &options);
         let launcher = |host: &HostReport| host.launcher.map(|launcher| launcher.0 as usize);
-        let launchers = report.hosts().iter().map(launcher).collect();
-        let mut many = Self { scene, front, outcome: Outcome::new(report), launchers, killed: Vec::new() };
-        many.note_until(|many| {
-            (0..Self::HOSTS).all(|rank| many.outcome.printed(rank, Stream::Out).contains('\n'))
-        });
-        (many, session)
-    }
-
-    fn note_until(&mut self, holds: impl Fn(&Self) -> bool) {
-        while !holds(self) {
-            let event = self.front.next_event(Duration::from_secs(60)).expect("an event");
-            self.outcome.note(event);
-        }
+        let launchers = outcome.report.hosts().iter().map(launcher).collect();
+        (Self { scene, front, outcome, launchers, killed: Vec::new() }, session)
     }
 
     fn note_for(&mut self, time: Duration) {
@@ -281,16 +277,7 @@ fn a_member_is_restarted_amid_hosts_that_die_and_all_agree_on_every_call() {
         let front = FrontEnd::new().unwrap();
         let (calls, name) = (format!("talk:rejoin:{}:10", 2 * host + 1), format!("n{host:02}"));
         let options = options(&scene, strategy).restarts(10);
-        let words = ["join", &calls, "finish:30000"];
-        let (session, report) = scene.launch(&front, HOSTS, &words, &options);
-        assert!(report.is_up(), "{report}");
-        let mut outcome = Outcome::new(report);
-        let begun = |outcome: &Outcome| {
-            (0..MEMBERS as u32).all(|rank| !outcome.printed(rank, Stream::Out).is_empty())
-        };
-        while !begun(&outcome) {
-            outcome.note(front.next_event(Duration::from_secs(20)).expect("all make calls"));
-        }
+        let (session, mut outcome) = launch_on(&scene, &front, HOSTS, &calls, &options);
         let mut victims = BTreeSet::from([name.clone()]);
         for _ in 0..2 {
             kill_one(&scene, &mut victims, &mut random);
@@ -301,17 +288,13 @@ fn a_member_is_restarted_amid_hosts_that_die_and_all_agree_on_every_call() {
         outcome.follow(&front, Duration::from_secs(30));
         let lost: BTreeSet<String> = outcome.lost.keys().cloned().collect();
         assert_eq!(lost, victims, "{:?}", outcome.lost);
-        let mut calls: BTreeMap<String, (String, u32)> = BTreeMap::new();
-        for rank in (0..MEMBERS as u32).filter(|rank| !victims.contains(&format!("n{:02}", rank / 2))) {
-            let why = outcome.printed(rank, Stream::Err);
-            assert_eq!(outcome.exits.get(&Rank(rank)), Some(&Exit::Code(0)), "rank {rank}: {why}");
-            for (call, ended) in
-                outcome.printed(rank, Stream::Out).lines().filter_map(|it| it.split_once(": "))
-            {
-                let (first, by) = calls.entry(call.to_owned()).or_insert_with(|| (ended.to_owned(), rank));
-                assert_eq!(first, ended, "call {call}, ranks {by} and {rank}");
-            }
+        let is_left = |rank: &u32| !victims.contains(&format!("n{:02}", rank / 2));
+        let left: Vec<u32> = (0..MEMBERS as u32).filter(is_left).collect();
+        for rank in &left {
+            let why = outcome.printed(*rank, Stream::Err);
+            assert_eq!(outcome.exits.get(&Rank(*rank)), Some(&Exit::Code(0)), "rank {rank}: {why}");
         }
+        calls_agree(left.iter().map(|rank| (*rank, outcome.printed(*rank, Stream::Out))));
         drop(session);
         scene.nothing_is_left();
     }

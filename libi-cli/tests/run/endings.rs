@@ -190,7 +190,8 @@ fn a_rank_that_is_restarted_has_the_exit_status_of_its_last_process() {
     let restarted = ["--on-loss", "continue", "--restarts", "1", "-n", "2", "--time-limit", "60s"];
     let rejoins = [programs::member(), "join", "talk:rejoin:1:1", "finish:20000"];
     let (status, _, text) = run(&[&restarted[..], &rejoins].concat());
-    let expected = ["libi: rank 1 on localhost was killed by signal 9", "libi: rank 1 was restarted"];
+    let expected =
+        ["libi: rank 1 on localhost was killed by signal 9", "libi: rank 1 on localhost was restarted"];
     assert_eq!((status, text.lines().collect::<Vec<_>>().as_slice()), (0, &expected[..]));
 
     // One process more fails than may be restarted.

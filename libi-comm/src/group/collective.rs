@@ -155,8 +155,7 @@ impl Collective {
         ctx: &mut CallContext<'_>,
     ) {
         let me = by.0;
-        let earlier = ctx.view.earlier(nth);
-        let view = earlier.as_ref().unwrap_or(ctx.view);
+        let view = &*ctx.view.of_call(nth);
         let contribution = match self.settled(nth, by, contribution, view) {
             Ok(contribution) => contribution,
             Err(Some(cause)) => return self.begin_abort(nth, cause, ctx),
@@ -212,9 +211,10 @@ impl Collective {
         let CollectiveHeader { nth, by, flags } = *header;
         let whole = !flags.more;
         let is_open = self.is_open(nth);
-        let earlier = ctx.view.earlier(nth);
-        let view = earlier.as_ref().unwrap_or(ctx.view);
-        let cause = if is_open { self.register(nth, by, view) } else { self.late_mismatch(nth, by) };
+        let cause = match is_open {
+            true => self.register(nth, by, &ctx.view.of_call(nth)),
+            false => self.late_mismatch(nth, by),
+        };
         if flags.entered
             && whole
             && let Some(entered) = self.entered.get_mut(link)
@@ -255,8 +255,7 @@ impl Collective {
         ctx: &mut CallContext<'_>,
     ) -> Result<(), CommError> {
         let Some(state) = self.open.get_mut(&nth) else { return Ok(()) };
-        let earlier = ctx.view.earlier(nth);
-        let view = earlier.as_ref().unwrap_or(ctx.view);
+        let view = &*ctx.view.of_call(nth);
         if state.operation.messages().is_some() {
             state.arrived.push(link, &payload);
             return Ok(());
@@ -289,8 +288,7 @@ impl Collective {
         if self.survival.is_halted() || !self.is_open(nth) {
             return;
         }
-        let earlier = ctx.view.earlier(nth);
-        if let Some(cause) = self.register(nth, by, earlier.as_ref().unwrap_or(ctx.view)) {
+        if let Some(cause) = self.register(nth, by, &ctx.view.of_call(nth)) {
             return self.begin_abort(nth, cause, ctx);
         }
         let root = by.1.root.unwrap_or(by.0);
@@ -365,8 +363,8 @@ impl Collective {
         {
             match ctx.view.collective_parent() {
                 Some(parent) => {
-                    let earlier = ctx.view.earlier(nth);
-                    if let Err(why) = state.message_up(parent, &mut ctx.seen_in(earlier.as_ref())) {
+                    let view = ctx.view.of_call(nth);
+                    if let Err(why) = state.message_up(parent, &mut ctx.seen_in(&view)) {
                         return self.fail_here(nth, why, ctx);
                     }
                     state.to_notify.insert(parent, ());
@@ -377,9 +375,8 @@ impl Collective {
         let Some(state) = self.open.get_mut(&nth) else { return };
         state.send_ready(nth, &mut self.progress, ctx.out);
         if self.progress.may_complete(nth)
-            && let earlier = ctx.view.earlier(nth)
-            && let view = earlier.as_ref().unwrap_or(ctx.view)
-            && let Some(outcome) = state.result(|link| self.progress.may_send(nth, link), view)
+            && let view = ctx.view.of_call(nth)
+            && let Some(outcome) = state.result(|link| self.progress.may_send(nth, link), &view)
         {
             self.finish(nth, Ok(outcome), ctx);
         }
@@ -421,15 +418,13 @@ impl Collective {
         let Some(state) = self.open.get_mut(&nth).filter(|state| !state.is_done()) else { return };
         // Agents without members only hear of keys.
         let all_hear = state.operation.late_messages().is_some();
-        let earlier = ctx.view.earlier(nth);
-        let now_seen = earlier.as_ref().unwrap_or(ctx.view);
-        let branches = now_seen.topology.branches.iter();
+        let view = ctx.view.of_call(nth);
+        let branches = view.topology.branches.iter();
         let hear = branches.filter(|branch| all_hear || !branch.ranks.is_empty()).map(|branch| branch.link);
         let links = hear.filter(|link| self.entered.contains(*link));
         links.for_each(|link| state.to_notify.insert(link, ()));
         let decided_in = state.decided_in.take();
-        let view = decided_in.as_deref().or(earlier.as_ref());
-        if let Err(why) = state.all_called(&mut ctx.seen_in(view)) {
+        if let Err(why) = state.all_called(&mut ctx.seen_in(decided_in.as_deref().unwrap_or(&view))) {
             return self.fail_here(nth, why, ctx);
         }
         if decided_in.is_some() {

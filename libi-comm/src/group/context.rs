@@ -18,10 +18,10 @@ pub(crate) struct CallContext<'a> {
 }
 
 impl CallContext<'_> {
-    /// The same, seen in another view if there is one.
-    pub(super) fn seen_in<'a>(&'a mut self, view: Option<&'a GroupView>) -> CallContext<'a> {
-        let Self { now, view: own, kvs, memory, out } = self;
-        CallContext { now: *now, view: view.unwrap_or(*own), kvs, memory, out }
+    /// The same, seen in another view.
+    pub(super) fn seen_in<'a>(&'a mut self, view: &'a GroupView) -> CallContext<'a> {
+        let Self { now, kvs, memory, out, .. } = self;
+        CallContext { now: *now, view, kvs, memory, out }
     }
 
     /// Sends a frame to all processes that become branches with the next plan, except one.

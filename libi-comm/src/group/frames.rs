@@ -103,9 +103,12 @@ impl Group {
                 self.lost(&ranks, before, reason, Some(link), now, out);
                 self.continue_without_lost(now, out);
             }
-            Message::P2p(message) if link == LinkId::PARENT && view.joining_members.is_untold(message.to) => {
+            Message::P2p(message) => {
+                // What the front end has sent to a lost member is not for the one in its place.
+                if link != LinkId::PARENT || !view.joining_members.is_untold(message.to) {
+                    p2p.on_frame(link, message, payload, view, out);
+                }
             }
-            Message::P2p(message) => p2p.on_frame(link, message, payload, view, out),
             Message::Kvs(message) => kvs.on_frame(link, message, payload, view, out),
         }
     }

@@ -20,15 +20,20 @@
 //! | arriving | its link is closed | lost, as before |
 //! | arriving | a plan with it | takes part from a call on, which is the same everywhere |
 //! | arriving | a plan without it | arriving: it came after the report |
+//! | arriving | a plan of a halt that had begun before the loss was known at the top | arriving, until the next |
 //! | takes part | its link was closed before the plan came | lost anew |
 //!
 //! Calls before the first one go on without the new process, also if they began anew with the plan: each
-//! call is made in the view of its number ([`GroupView::earlier`]), as long as not all have completed them.
+//! call is made in the view of its number ([`GroupView::of_call`]), as long as not all have completed them.
 //! A plan names all processes that have joined since, so that one which has missed a plan, as an orphan does,
 //! admits them with the same first call.
 //!
 //! For a program the member is back when it has made all calls before the first one: until then its messages
 //! to it fail, as they did. What the lost process had sent and was not received is forgotten with the plan.
+//!
+//! No message for a lost process reaches the one in its place: every process has heard of the loss before it
+//! halts, and sends it nothing afterwards. A front end above the top does not halt. The top drops what it
+//! sends to the member until it has confirmed (`KnowsOfJoined`) that it knows of the new process.
 
 mod admission;
 
@@ -43,10 +48,9 @@ use libi_core::topology::Topology;
 use serde::{Deserialize, Serialize};
 
 use self::admission::Admitted;
-use super::Group;
-use super::GroupView;
 use super::context::CallContext;
-use super::survival::{Missing, Plan, TreeChanges};
+use super::survival::Missing;
+use super::{Group, GroupView, view};
 use crate::contract::{Address, Call, Effect};
 use crate::error::CommError;
 use crate::message::Message;
@@ -193,11 +197,6 @@ impl Group {
         self.continue_without_lost(now, out);
     }
 
-    /// Members join by this plan, of which the branches hear next.
-    pub(super) fn admit(&mut self, plan: &Plan, changes: &TreeChanges) -> Admitted {
-        self.view.admit(plan, changes)
-    }
-
     /// What was sent to and from the processes before these is over.
     pub(super) fn forget_predecessors(&mut self, admitted: &Admitted, out: &mut Vec<Effect>) {
         if !admitted.unheard.is_empty() {
@@ -232,8 +231,7 @@ impl Group {
                 out.push(Effect::Send(LinkId::PARENT, message.frame(None)));
             }
         }
-        for (link, ranks) in here {
-            let first = self.view.joining_members.joins.first_of(ranks).unwrap_or_default();
+        for &(link, first) in here {
             let mut ranks = self.view.missing.clone();
             ranks.remove_all(&self.view.topology.absent);
             let missing = Missing { ranks, joins: self.view.joins().clone() };
@@ -241,8 +239,8 @@ impl Group {
             let (lost, losses, moved) =
                 (self.view.lost.clone(), self.reasons(&self.view.lost), moved.to_vec());
             let message = Message::Welcome { round, first, missing, lost, losses, moved };
-            out.push(Effect::Send(*link, message.frame(None)));
-            self.collective.tell_aborted(*link, out);
+            out.push(Effect::Send(link, message.frame(None)));
+            self.collective.tell_aborted(link, out);
         }
         self.announce(out);
         // The plan may be older than the report with these.
@@ -282,7 +280,7 @@ impl Group {
         self.view.missing.remove_all(&back);
         self.p2p.joined(&back);
         self.forget_losses(&back);
-        out.push(Effect::Joined(back, 0));
+        out.extend((!back.is_empty()).then_some(Effect::Joined(back, 0)));
     }
 
     /// How these members were lost before is of no interest any more. It is until they are lost once more:
@@ -292,15 +290,15 @@ impl Group {
         self.losses.retain(|loss| !loss.ranks.is_empty());
     }
 
-    /// The member that a message is for, or is expected from, if it is not back for this program.
-    pub(super) fn is_not_back(&self, call: &Call) -> Option<Rank> {
+    /// Why a message can neither be sent nor received yet: its peer is not back for this program.
+    pub(super) fn not_back(&self, call: &Call) -> Option<CommError> {
         let (Call::Send { to: Address::Rank(rank), .. } | Call::Receive { from: Address::Rank(rank), .. }) =
             call
         else {
             return None;
         };
         let is_it = |(_, ranks): &&(u64, Ranks)| ranks.contains(*rank);
-        self.unannounced.iter().find(is_it).map(|_| *rank)
+        self.unannounced.iter().find(is_it).map(|_| view::lost(*rank))
     }
 }
 
@@ -344,10 +342,5 @@ impl Group {
         }
         self.begin(now, out);
         None
-    }
-
-    /// The error of a call that needs a member which is not back.
-    pub(super) fn not_back(rank: Rank) -> CommError {
-        CommError::lost([rank].into_iter().collect())
     }
 }

@@ -87,8 +87,7 @@ impl Group {
             collective.pass_on(&plan, &mut CallContext { now, view, kvs, memory, out });
             let (round, changes) = (collective.round(), collective.tree_changes());
             let replaced = view.rebuild(&changes);
-            let admitted = self.admit(&plan, &changes);
-            let Self { collective, view, kvs, memory, .. } = self;
+            let admitted = view.admit(&plan, &changes);
             view.leave_out(&plan.missing);
             collective.resume(&plan, &before, &replaced, &mut CallContext { now, view, kvs, memory, out });
             if !admitted.back.is_empty() {
@@ -124,10 +123,8 @@ impl Group {
         let Self { collective, view, kvs, p2p, memory, .. } = self;
         let parent = Some(LinkId::PARENT).filter(|_| view.topology.has_parent);
         let branches = view.topology.branches.iter().map(|branch| branch.link).chain(view.joining_links());
-        let frame = {
-            let joined = view.joining_members.rounds(ranks);
-            Message::Lost { ranks: ranks.clone(), before, reason, joined }.frame(None)
-        };
+        let joined = view.joining_members.rounds(ranks);
+        let frame = Message::Lost { ranks: ranks.clone(), before, reason, joined }.frame(None);
         for link in parent.into_iter().chain(branches) {
             if Some(link) != from && !view.cut.contains(&link) {
                 out.push(Effect::Send(link, frame.clone()));

@@ -12,7 +12,7 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id};
 
 use crate::member::Member;
-use crate::scenario::{LONG, Scenario, Victim, session_of, without_waiting};
+use crate::scenario::{LONG, Scenario, Victim, session_of, up_to, without_waiting};
 use crate::world::{Cluster, Happening};
 use libi_cases::Session;
 use libi_cases::heap::Heap;
@@ -170,9 +170,7 @@ impl Scenario {
         (scenario.completion.continues, scenario.restarts) = (true, true);
         scenario.completion.reconnects = rng.chance(0.6);
         without_waiting(&mut session);
-        let duration = (scenario.latency * 6 + scenario.think / 2) * session.steps.len() as u32;
-        let up_to =
-            |rng: &mut Rng, most: Duration| Duration::from_nanos(rng.below(most.as_nanos() as u64 + 1));
+        let duration = scenario.duration(&session);
         let who: Vec<Address> = session.present.iter().copied().map(Address::Rank).collect();
         for _ in 0..1 + rng.below(8) {
             let victim = who[rng.below(who.len() as u64) as usize];

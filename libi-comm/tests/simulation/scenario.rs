@@ -66,6 +66,11 @@ impl Scenario {
         self.timeouts.get(&(who, step)).copied().unwrap_or(LONG)
     }
 
+    /// Approximately the duration of the run.
+    pub(crate) fn duration(&self, session: &Session) -> Duration {
+        (self.latency * 6 + self.think / 2) * session.steps.len() as u32
+    }
+
     /// Whether a process dies or leaves.
     pub(crate) fn has_losses(&self) -> bool {
         !self.kills.is_empty() || !self.leavers.is_empty()
@@ -78,12 +83,11 @@ impl Scenario {
         let mut scenario = Self::healthy(seed);
         let who: Vec<Address> = session.present.iter().copied().map(Address::Rank).collect();
         let steps = session.steps.len() as u64;
-        // Approximately the duration of the run.
-        let duration = (scenario.latency * 6 + scenario.think / 2) * steps as u32;
+        let duration = scenario.duration(&session);
         let mut faults = rng.fork(1);
         let any = |rng: &mut Rng| who[rng.below(who.len() as u64) as usize];
         let step = |rng: &mut Rng| rng.below(steps) as u32;
-        let part = |rng: &mut Rng| Duration::from_nanos(rng.below(duration.as_nanos() as u64 + 1));
+        let part = |rng: &mut Rng| up_to(rng, duration);
         let kinds = faults.bits() & faults.bits();
         for kind in (0..6).filter(|kind| kinds >> kind & 1 == 1) {
             for _ in 0..=faults.below(2) {
@@ -147,9 +151,7 @@ impl Scenario {
         let mut scenario = Self::healthy(seed);
         (scenario.completion.continues, scenario.completion.reconnects) = (true, true);
         without_waiting(&mut session);
-        let duration = (scenario.latency * 6 + scenario.think / 2) * session.steps.len() as u32;
-        let up_to =
-            |rng: &mut Rng, most: Duration| Duration::from_nanos(rng.below(most.as_nanos() as u64 + 1));
+        let duration = scenario.duration(&session);
         // Hosts with others below them, mostly; some while others are back, or on their way.
         let who: Vec<Address> = session.present.iter().copied().map(Address::Rank).collect();
         let mut at = up_to(&mut rng, duration);
@@ -187,9 +189,7 @@ impl Scenario {
             add_steps(&mut session, &mut rng);
         }
         without_waiting(&mut session);
-        let duration = (scenario.latency * 6 + scenario.think / 2) * session.steps.len() as u32;
-        let up_to =
-            |rng: &mut Rng, most: Duration| Duration::from_nanos(rng.below(most.as_nanos() as u64 + 1));
+        let duration = scenario.duration(&session);
         // Some are lost while calls go on without others.
         let (first, at_once) = (up_to(&mut rng, duration), rng.chance(0.5));
         for nth in 0..rng.below(5) {
@@ -250,7 +250,7 @@ impl Scenario {
         let duration = (scenario.latency * 12 + scenario.think / 2) * session.steps.len() as u32;
         for _ in 0..=rng.below(2) {
             let victim = session.present[rng.below(session.present.len() as u64) as usize];
-            let at = Duration::from_nanos(rng.below(duration.as_nanos() as u64 + 1));
+            let at = up_to(&mut rng, duration);
             scenario.kills.push((at, Victim::Process(Address::Rank(victim))));
         }
         (session, scenario)
@@ -332,6 +332,11 @@ pub(crate) fn session_of(shape: Shape, steps: fn(&mut Rng) -> u64, rng: &mut Rng
         add_steps(&mut session, rng);
     }
     session
+}
+
+/// A time until this one.
+pub(crate) fn up_to(rng: &mut Rng, most: Duration) -> Duration {
+    Duration::from_nanos(rng.below(most.as_nanos() as u64 + 1))
 }
 
 /// A key of a lost member would be waited for until the timeout.

@@ -31,6 +31,12 @@ impl Block {
     pub fn ranks(self) -> impl Iterator<Item = Rank> {
         (0..self.count).map(move |i| Rank(self.first.0.saturating_add(i)))
     }
+
+    /// Whether it has this rank.
+    #[must_use]
+    pub fn contains(self, rank: Rank) -> bool {
+        rank.0.checked_sub(self.first.0).is_some_and(|nth| nth < self.count)
+    }
 }
 
 /// One session: its hosts, and the ranks on each.

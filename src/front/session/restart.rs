@@ -29,21 +29,22 @@ impl Session {
     /// The member was not restarted, for the reason that is given; or `timeout` elapsed first, in
     /// which case the restart goes on.
     pub fn restart(&self, rank: Rank, timeout: Duration) -> Result<(), Error> {
-        let is_first = self.runtime.with(|state| {
+        let (is_first, host_name) = self.runtime.with(|state| {
             let status = state.sessions.get_mut(&self.number).ok_or(Error::Closed)?;
             let is_first = !status.restarts.contains_key(&rank);
             status.restarts.entry(rank).or_default();
-            Ok::<_, Error>(is_first)
+            Ok::<_, Error>((is_first, status.host_name_of(rank)))
         })?;
+        let refused = |why| Error::NotRestarted { rank, host_name: host_name.clone(), why };
         if !is_first {
             // Another thread waits for the answer.
-            return Err(Error::NotRestarted(rank, RestartError::UnderWay));
+            return Err(refused(RestartError::UnderWay));
         }
         self.request_restart(rank);
         let answer = self.runtime.wait(timeout, |state| {
             let Some(status) = state.sessions.get(&self.number) else { return Some(Err(Error::Closed)) };
             let answer = status.restarts.get(&rank).cloned().flatten()?;
-            Some(answer.map_err(|why| Error::NotRestarted(rank, why)))
+            Some(answer.map_err(&refused))
         });
         self.runtime.with(|state| {
             state.sessions.get_mut(&self.number).map(|status| status.restarts.remove(&rank));

@@ -33,7 +33,7 @@ pub(in crate::front) struct SessionStatus {
     pub(in crate::front) files: Option<OutputFiles>,
     /// `Event::Done` is to follow when all output has been taken.
     pub(in crate::front) done_is_due: bool,
-    /// What follows a loss, as chosen last, and whether calls go on after one, which is so from the launch on.
+    /// What follows a loss, as chosen last; and whether calls go on after one, as chosen at the launch.
     pub(in crate::front) on_loss: OnLoss,
     pub(super) calls_continue: bool,
     /// A member is lost, and the session ends with it.
@@ -138,6 +138,11 @@ impl SessionStatus {
         host.map(|host| host.name.to_owned()).unwrap_or_default()
     }
 
+    /// The name of the host of a rank, if the session has it.
+    pub(super) fn host_name_of(&self, rank: Rank) -> String {
+        self.layout.host_of(rank).map(|host| self.host_name(host)).unwrap_or_default()
+    }
+
     /// The hosts that have joined, and are not lost.
     pub(in crate::front) fn live_hosts(&self) -> Vec<HostIndex> {
         let hosts = self.report.iter().filter(|report| report.is_up()).flat_map(|report| report.hosts());
@@ -170,7 +175,7 @@ impl SessionStatus {
         if let Some(host) = host.filter(is_leader) {
             self.leader_exits.insert(host, exit);
         }
-        let host_name = host.map(|host| self.host_name(host)).unwrap_or_default();
+        let host_name = self.host_name_of(rank);
         Event::Exited { session: self.session(), rank, host_name, exit, killed }
     }
 
@@ -178,7 +183,7 @@ impl SessionStatus {
     pub(in crate::front) fn restarted(&mut self, rank: Rank) -> Event {
         self.ended.remove_all(&[rank].into_iter().collect());
         self.restart_answered(rank, Ok(()));
-        Event::Restarted { session: self.session(), rank }
+        Event::Restarted { session: self.session(), rank, host_name: self.host_name_of(rank) }
     }
 
     /// Notes that a member was not restarted.
@@ -187,7 +192,7 @@ impl SessionStatus {
         if why != RestartError::UnderWay {
             self.restart_answered(rank, Err(why.clone()));
         }
-        Event::NotRestarted { session: self.session(), rank, why }
+        Event::NotRestarted { session: self.session(), rank, host_name: self.host_name_of(rank), why }
     }
 
     fn restart_answered(&mut self, rank: Rank, answer: Result<(), RestartError>) {

@@ -41,7 +41,9 @@ void see(struct seen *seen, const libi_event *event)
     DONE(libi_failure_query(info.failure, &failure, sizeof failure));
     CHECK(failure.text);
   } else {
-    CHECK(info.host == -1 && !info.host_name == (info.kind != LIBI_EVENT_EXITED) && !info.failure);
+    bool of_member = info.kind == LIBI_EVENT_EXITED || info.kind == LIBI_EVENT_RESTARTED ||
+                     info.kind == LIBI_EVENT_NOT_RESTARTED;
+    CHECK(info.host == -1 && !info.host_name == !of_member && !info.failure);
   }
 }
 

@@ -59,21 +59,21 @@ void restarts(libi_progress progress)
   await(front, LIBI_EVENT_OUTPUT, 3, "");
   GIVES(LIBI_ERR_NOT_RESTARTED, libi_session_restart(session, 3, SOON));
   SAYS("still running", libi_last_error());
-  await(front, LIBI_EVENT_NOT_RESTARTED, 3, "rank 3 was not restarted: the member is still running");
+  await(front, LIBI_EVENT_NOT_RESTARTED, 3, "rank 3 on a2 was not restarted: the member is still running");
   end(front, session);
 
   /* By itself, as often as the options say; then by a call that waits, and by a request. */
   session = launch(front, "a[1-2]:2", runs, how);
   lose(front, 3);
-  await(front, LIBI_EVENT_RESTARTED, 3, "rank 3 was restarted");
+  await(front, LIBI_EVENT_RESTARTED, 3, "rank 3 on a2 was restarted");
   lose(front, 3);
   CHECK(libi_session_ranks(session, LIBI_RANKS_ENDED, &rank, 1) == 1 && rank == 3);
   DONE(libi_session_restart(session, 3, SOON));
   CHECK(libi_session_ranks(session, LIBI_RANKS_ENDED, NULL, 0) == 0);
-  await(front, LIBI_EVENT_RESTARTED, 3, "rank 3 was restarted");
+  await(front, LIBI_EVENT_RESTARTED, 3, "rank 3 on a2 was restarted");
   lose(front, 3);
   DONE(libi_session_request_restart(session, 3));
-  await(front, LIBI_EVENT_RESTARTED, 3, "rank 3 was restarted");
+  await(front, LIBI_EVENT_RESTARTED, 3, "rank 3 on a2 was restarted");
   DONE(libi_session_request_restart(session, 4));
   await(front, LIBI_EVENT_NOT_RESTARTED, 4, "no such rank");
   GIVES(LIBI_ERR_NULL, libi_session_restart(NULL, 3, SOON));

@@ -162,7 +162,7 @@ impl Collective {
             return;
         }
         let message = Bytes::from(self.late_messages.remove(&nth).unwrap_or_default());
-        let earlier = ctx.view.earlier(nth);
-        apply_late(messages, header, message, &mut ctx.seen_in(earlier.as_ref()));
+        let view = ctx.view.of_call(nth);
+        apply_late(messages, header, message, &mut ctx.seen_in(&view));
     }
 }

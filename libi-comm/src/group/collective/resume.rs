@@ -200,15 +200,13 @@ impl Collective {
                 (Settlement::Replay, _) => {}
                 (Settlement::Repeat, Some(mut state)) if !state.is_done() => {
                     // Its messages from below stay, and are used with the branches of that time.
-                    let seen = before.earlier(*nth).unwrap_or_else(|| before.clone());
-                    state.decided_in = Some(Box::new(seen));
+                    state.decided_in = Some(Box::new(before.of_call(*nth).into_owned()));
                     self.open.insert(*nth, state);
                 }
                 (_, state) => {
                     self.repeat(*nth, ctx);
-                    let earlier = ctx.view.earlier(*nth);
-                    let view = earlier.as_ref().unwrap_or(ctx.view);
-                    if let Some(outcome) = state.and_then(|mut state| state.settle(view)) {
+                    let view = ctx.view.of_call(*nth);
+                    if let Some(outcome) = state.and_then(|mut state| state.settle(&view)) {
                         self.finish(*nth, Ok(outcome), ctx);
                     }
                     let _ = self.progress.over(*nth, None, 0);

@@ -1,5 +1,6 @@
 //! The view of a process while members join: which calls they take part in, and where they are in the tree.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use libi_core::ids::LinkId;
@@ -20,33 +21,30 @@ pub(in crate::group) struct Admitted {
     pub(in crate::group) unheard: Ranks,
     /// They are behind links that were closed meanwhile, in this way if it is known.
     pub(super) lost: Vec<(Ranks, Option<LossReason>)>,
-    /// New processes of this host.
-    pub(super) here: Vec<(LinkId, Ranks)>,
+    /// New processes of this host, and their first calls.
+    pub(super) here: Vec<(LinkId, u64)>,
 }
 
 impl GroupView {
-    /// The view of a call in which some of the members that have joined take no part; `None` if it is this
-    /// one.
-    pub(in crate::group) fn earlier(&self, nth: u64) -> Option<Self> {
-        if self.joining_members.joins.0.is_empty() {
-            return None;
+    /// The view of a call: without the members that have joined, and take no part in it.
+    pub(in crate::group) fn of_call(&self, nth: u64) -> Cow<'_, Self> {
+        let later = self.joins().after(nth);
+        if later.is_empty() {
+            return Cow::Borrowed(self);
         }
-        let later = self.joining_members.joins.after(nth);
-        (!later.is_empty()).then(|| {
-            let mut view = self.clone();
-            view.missing.add_all(&later);
-            let branches = &mut view.topology.branches;
-            branches.iter_mut().for_each(|branch| branch.ranks.remove_all(&later));
-            branches.retain(|branch| !branch.local || !branch.ranks.is_empty());
-            view.joining_members.joins = Joins::default();
-            view
-        })
+        let mut view = self.clone();
+        view.missing.add_all(&later);
+        let branches = &mut view.topology.branches;
+        branches.iter_mut().for_each(|branch| branch.ranks.remove_all(&later));
+        branches.retain(|branch| !branch.local || !branch.ranks.is_empty());
+        view.joining_members.joins = Joins::default();
+        Cow::Owned(view)
     }
 
     /// The first call with members here or below, of those from a number on.
     pub(in crate::group) fn begins(&self, first: u64) -> u64 {
         let mut calls = std::iter::once(first).chain(self.joining_members.joins.firsts());
-        let has_members = |nth: &u64| self.earlier(*nth).as_ref().unwrap_or(self).members_from_here() > 0;
+        let has_members = |nth: &u64| self.of_call(*nth).members_from_here() > 0;
         calls.find(has_members).map_or(first, |nth| nth.max(first))
     }
 
@@ -55,8 +53,7 @@ impl GroupView {
     pub(in crate::group) fn links_from(&self, first: u64) -> Vec<(LinkId, u64)> {
         let mut links: BTreeMap<LinkId, u64> = BTreeMap::new();
         for nth in std::iter::once(first).chain(self.joining_members.joins.firsts()) {
-            let earlier = self.earlier(nth);
-            for link in earlier.as_ref().unwrap_or(self).links_between_members() {
+            for link in self.of_call(nth).links_between_members() {
                 links.entry(link).or_insert(nth.max(first));
             }
         }
@@ -64,7 +61,7 @@ impl GroupView {
     }
 
     /// Members join by this plan.
-    pub(super) fn admit(&mut self, plan: &Plan, changes: &TreeChanges) -> Admitted {
+    pub(in crate::group) fn admit(&mut self, plan: &Plan, changes: &TreeChanges) -> Admitted {
         let mut admitted = Admitted::default();
         let all = plan.joins.ranks();
         self.joining_members.joins.clone_from(&plan.joins);
@@ -128,7 +125,7 @@ impl GroupView {
             let place = branches.iter().position(|branch| lowest(branch) > ranks.lowest());
             let branch = Branch { link, ranks: ranks.clone(), local: true };
             branches.insert(place.unwrap_or(branches.len()), branch);
-            admitted.here.push((link, ranks));
+            admitted.here.extend(plan.joins.first_of(&ranks).map(|first| (link, first)));
         }
         admitted.lost.iter_mut().for_each(|(lost, _)| lost.remove_all(&placed));
         admitted.lost.retain(|(lost, _)| !lost.is_empty());

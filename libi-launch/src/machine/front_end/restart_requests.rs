@@ -14,8 +14,6 @@ use crate::machine::restarts::{RestartError, RestartOrder};
 #[derive(Debug, Default)]
 pub(super) struct RestartRequests {
     known: BTreeMap<Rank, Known>,
-    /// How many attempts are under way.
-    open: usize,
 }
 
 /// What is known of the restarts of a rank.
@@ -37,7 +35,6 @@ impl RestartRequests {
         }
         let number = known.answered.saturating_add(1);
         known.under_way = Some(number);
-        self.open += 1;
         Ok(RestartOrder { rank, number })
     }
 
@@ -49,8 +46,8 @@ impl RestartRequests {
     /// An agent has begun this attempt by itself.
     pub(super) fn begins(&mut self, RestartOrder { rank, number }: RestartOrder) {
         let known = self.known.entry(rank).or_default();
-        if number > known.answered && known.under_way.replace(number).is_none() {
-            self.open += 1;
+        if number > known.answered {
+            known.under_way = Some(number);
         }
     }
 
@@ -60,10 +57,7 @@ impl RestartRequests {
         let is_new = number > known.answered;
         if is_new {
             known.answered = number;
-            if known.under_way.is_some_and(|open| open <= number) {
-                known.under_way = None;
-                self.open -= 1;
-            }
+            known.under_way.take_if(|open| *open <= number);
         }
         is_new
     }
@@ -84,18 +78,12 @@ impl RestartRequests {
 
     /// Whether an attempt is under way.
     pub(super) fn are_any_open(&self) -> bool {
-        self.open > 0
+        self.known.values().any(|known| known.under_way.is_some())
     }
 
     /// A host with these ranks is lost: its attempts are answered. Returns their ranks.
     pub(super) fn lose(&mut self, blocks: &[Block]) -> Vec<Rank> {
-        if self.open == 0 {
-            return Vec::new();
-        }
-        let is_in = |rank: Rank, block: &Block| {
-            rank.0.checked_sub(block.first.0).is_some_and(|nth| nth < block.count)
-        };
-        self.give_up(|rank| blocks.iter().any(|block| is_in(rank, block)))
+        self.give_up(|rank| blocks.iter().any(|block| block.contains(rank)))
     }
 
     /// The session ends: all attempts are answered. Returns their ranks.
@@ -108,7 +96,6 @@ impl RestartRequests {
         for (rank, known) in self.known.iter_mut().filter(|(rank, _)| which(**rank)) {
             if let Some(number) = known.under_way.take() {
                 known.answered = number;
-                self.open -= 1;
                 given_up.push(*rank);
             }
         }

@@ -10,7 +10,7 @@ use super::session_end::TERMINATE;
 use super::{Effect, Node, Notice, Role};
 use crate::failure::{Cause, Failure, LaunchTiming, Phase};
 use crate::machine::child::Child;
-use crate::machine::message::{ChildMessage, Ending, ParentMessage, SessionConfig};
+use crate::machine::message::{ChildMessage, Ending, Membership, ParentMessage, SessionConfig};
 use crate::machine::parent_link::{Identity, JoinState};
 use crate::machine::sources::Origin;
 
@@ -76,6 +76,20 @@ impl Node {
         }
     }
 
+    /// The session is up, with this membership.
+    fn on_membership(&mut self, membership: &Membership, now: Instant, out: &mut Vec<Effect>) {
+        let Role::Member(parent) = &mut self.role else { return };
+        let Some((absent, below)) = parent.on_membership(membership) else { return };
+        // Children that have not joined by now would wait for `Go` in vain.
+        self.abandon_queue(&Cause::Cancelled, now);
+        self.stage.go_up();
+        self.direct.forget_secret();
+        self.end_those_before(Phase::Joined, &Cause::Cancelled, now, out);
+        self.session_up(absent, below, Some(membership.top), now, out);
+        self.watch_link(out);
+        out.push(Effect::Notify(Notice::Up));
+    }
+
     fn on_parent_message(
         &mut self,
         message: ParentMessage,
@@ -101,22 +115,12 @@ impl Node {
             (ParentMessage::StopLaunching(why), _) if self.stage.is_launching() => {
                 self.conclude(&why, now, out);
             }
-            (message @ (ParentMessage::Go(_) | ParentMessage::Join(_)), _) if self.stage.is_before_up() => {
-                if matches!(message, ParentMessage::Join(_)) {
-                    parent.set_joins();
-                }
-                let (ParentMessage::Go(membership) | ParentMessage::Join(membership)) = message else {
-                    return Some(());
-                };
-                let Some((absent, below)) = parent.on_membership(&membership) else { return Some(()) };
-                // Children that have not joined by now would wait for `Go` in vain.
-                self.abandon_queue(&Cause::Cancelled, now);
-                self.stage.go_up();
-                self.direct.forget_secret();
-                self.end_those_before(Phase::Joined, &Cause::Cancelled, now, out);
-                self.session_up(absent, below, Some(membership.top), now, out);
-                self.watch_link(out);
-                out.push(Effect::Notify(Notice::Up));
+            (ParentMessage::Go(membership), _) if self.stage.is_before_up() => {
+                self.on_membership(&membership, now, out);
+            }
+            (ParentMessage::Join(membership), _) if self.stage.is_before_up() => {
+                parent.set_joins();
+                self.on_membership(&membership, now, out);
             }
             (ParentMessage::GiveUpOpen(why), _) if self.stage.is_launching() => {
                 self.give_up_open(&why, now, out);

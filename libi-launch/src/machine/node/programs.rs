@@ -106,19 +106,37 @@ impl Node {
         let ranks: Vec<(Rank, Block)> = self.identity().into_iter().flat_map(Identity::others).collect();
         let local_size = ranks.len();
         for (local_rank, (rank, block)) in ranks.into_iter().enumerate() {
-            let block = Block { first: rank, count: 1, ..block };
-            let Some(mut program) = self.program(&[block]) else { continue };
-            program.env.extend(self.place_variables(rank, local_rank, local_size));
-            let link = self.start_local(rank, block, program, now, out);
-            if let Some(child) = self.children.get_mut(link) {
-                child.run();
+            if let Some(link) = self.run_program((rank, block), (local_rank, local_size), [], now, out) {
+                self.children.set_deadline(link, Instant::FAR_FUTURE);
             }
-            self.children.set_deadline(link, Instant::FAR_FUTURE);
         }
     }
 
+    /// Starts the program of a member of this host, which may join while it runs, with these variables. `None`
+    /// if there is no program.
+    pub(super) fn run_program(
+        &mut self,
+        (rank, block): (Rank, Block),
+        (local_rank, local_size): (usize, usize),
+        more: impl IntoIterator<Item = EnvVar>,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> Option<LinkId> {
+        let block = Block { first: rank, count: 1, ..block };
+        let mut program = self.program(&[block])?;
+        if self.options.has_any_programs() {
+            program.env.extend(self.place_variables(rank, local_rank, local_size));
+        }
+        program.env.extend(more);
+        let link = self.start_local(rank, block, program, now, out);
+        if let Some(child) = self.children.get_mut(link) {
+            child.run();
+        }
+        Some(link)
+    }
+
     /// The variables that tell a program its place.
-    pub(super) fn place_variables(
+    fn place_variables(
         &self,
         rank: Rank,
         local_rank: usize,

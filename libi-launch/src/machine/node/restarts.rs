@@ -1,7 +1,6 @@
 //! Lost members that are started again, by order of the front end or by their agents. The head of
 //! [`machine::restarts`](crate::machine::restarts) has the table.
 
-use libi_core::dist::layout::Block;
 use libi_core::ids::Rank;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
@@ -12,7 +11,7 @@ use super::{Effect, Identity, LinkId, Node, Notice, Role};
 use crate::failure::{Cause, Exit};
 use crate::machine::child::{Child, ChildState};
 use crate::machine::host_table::HostState;
-use crate::machine::message::{ChildMessage, ParentMessage};
+use crate::machine::message::{ChildMessage, HostSpec, ParentMessage};
 use crate::machine::restarts::{RESTARTS_ENV, RestartError, RestartOrder};
 use crate::options::OnLoss;
 
@@ -41,8 +40,8 @@ impl Node {
         } else if self.options.has_no_programs() {
             return Err(RestartError::NoPrograms);
         }
-        let is_its = |block: &Block| rank.0.checked_sub(block.first.0).is_some_and(|nth| nth < block.count);
-        let host = self.launcher.specs(..).find(|spec| spec.blocks.iter().any(is_its)).map(|spec| spec.host);
+        let has_rank = |spec: &&HostSpec| spec.blocks.iter().any(|block| block.contains(rank));
+        let host = self.launcher.specs(..).find(has_rank).map(|spec| spec.host);
         match (&mut self.role, host) {
             (Role::FrontEnd(front), Some(host)) => front.order_restart(rank, host),
             _ => Err(RestartError::NoSuchRank),
@@ -131,25 +130,18 @@ impl Node {
     /// Starts the program of a rank again, the same as the first time.
     fn begin_restart(&mut self, order: RestartOrder, now: Instant, out: &mut Vec<Effect>) {
         let others: Vec<_> = self.identity().into_iter().flat_map(Identity::others).collect();
-        let local_size = others.len();
-        let place = others.into_iter().enumerate().find(|(_, (rank, _))| *rank == order.rank);
-        let Some((local_rank, (rank, block))) = place else { return };
-        let block = Block { first: rank, count: 1, ..block };
-        let Some(mut program) = self.program(&[block]) else {
-            self.restarts.fails(order);
-            let why = RestartError::NotStarted("no program is assigned to this host".to_owned());
-            return self.reports.push(ChildMessage::NotRestarted(order, why));
-        };
-        if self.options.has_any_programs() {
-            program.env.extend(self.place_variables(rank, local_rank, local_size));
-        }
-        program.env.extend(variables([(RESTARTS_ENV, order.number.to_string())]));
-        let link = self.start_local(rank, block, program, now, out);
+        let place = others.iter().enumerate().find(|(_, (rank, _))| *rank == order.rank);
+        let Some((local_rank, &member)) = place else { return };
+        let number = variables([(RESTARTS_ENV, order.number.to_string())]);
         // It joins a session that is up, as a program does that joins late.
-        if let Some(child) = self.children.get_mut(link) {
-            child.run();
+        match self.run_program(member, (local_rank, others.len()), number, now, out) {
+            Some(link) => self.restarts.begins(order, link),
+            None => {
+                self.restarts.fails(order);
+                let why = RestartError::NotStarted("no program is assigned to this host".to_owned());
+                self.reports.push(ChildMessage::NotRestarted(order, why));
+            }
         }
-        self.restarts.begins(order, link);
     }
 
     /// A new process has joined. It has its membership, and its link carries data.
@@ -211,6 +203,7 @@ fn why_not_joined(child: &Child, exit: Exit) -> RestartError {
 
 #[cfg(test)]
 mod tests {
+    use libi_core::dist::layout::Block;
     use libi_core::ids::HostIndex;
     use libi_core::join::SessionKey;
     use libi_core::machine::Machine;

@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use libi::{CommError, Op, Rank, Ranks};
+use libi::{Op, Rank, Ranks};
 
-use crate::survive::die;
+use crate::survive::{die, unless_lost};
 use crate::talk::{ALL, Talk, Wrong, made, same};
 
 /// How long a call may take: much longer than a restart.
@@ -75,17 +75,10 @@ impl Talk<'_> {
         let next = present[(place + 1) % present.len()];
         let before = present[(place + present.len() - 1) % present.len()];
         let sent = self.member.send_to(Rank(next), TAG, made(round, self.rank, next, LENGTH)).wait(TIMEOUT);
-        self.unless_lost(next, sent)?;
+        unless_lost(next, sent)?;
         match self.member.recv_from(Rank(before), TAG).wait(TIMEOUT) {
             Ok(got) => same("the message", &got, &made(round, before, self.rank, LENGTH)),
-            Err(error) => self.unless_lost(before, Err(error)),
-        }
-    }
-
-    fn unless_lost(&self, peer: u32, result: Result<(), CommError>) -> Result<(), Wrong> {
-        match result {
-            Err(CommError::PeerLost { ranks, .. }) if ranks.contains(Rank(peer)) => Ok(()),
-            result => result.map_err(|error| error.to_string()),
+            Err(error) => unless_lost(before, Err(error)),
         }
     }
 }

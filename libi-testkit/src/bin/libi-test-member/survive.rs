@@ -78,7 +78,7 @@ impl Talk<'_> {
 }
 
 /// A call that needs this member alone fails at most by its loss.
-fn unless_lost(peer: u32, result: Result<(), CommError>) -> Result<(), Wrong> {
+pub(crate) fn unless_lost(peer: u32, result: Result<(), CommError>) -> Result<(), Wrong> {
     match result {
         Err(CommError::PeerLost { ranks, .. }) if ranks.contains(Rank(peer)) => Ok(()),
         result => result.map_err(|error| error.to_string()),
