@@ -241,6 +241,7 @@ impl World for Cluster {
             Effect::SendRegion(..)
             | Effect::Lost(..)
             | Effect::Missing(..)
+            | Effect::Grown { .. }
             | Effect::Joined(..)
             | Effect::Begins(_) => panic!("{effect:?}"),
         }

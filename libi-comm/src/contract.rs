@@ -292,9 +292,26 @@ pub enum Event {
     Adopted(Adoption),
     /// This process is back: the link to the parent now leads to another process, which has adopted it.
     Reattached,
-    /// A new process of this host is at the other end of this new link, in the place of lost members, these.
-    /// It has a [topology](Topology::joins) that says so. Only where calls [go on](Completion::continues).
-    Joins(LinkId, Ranks),
+    /// The session has this many ranks from now on. `absent` are all that did not come up, earlier ones
+    /// included. Every process is told, each at another time, and before [`Joins`](Self::Joins) for new ranks
+    /// there. Only where calls [go on](Completion::continues).
+    Grows {
+        /// The number of ranks, absent ones included.
+        size: u32,
+        /// The ranks whose launch failed.
+        absent: Ranks,
+    },
+    /// A new process is at the other end of this new link, in the place of lost members, or with ranks by
+    /// which the session grows. It has a [topology](Topology::joins) that says so. Only where calls
+    /// [go on](Completion::continues).
+    Joins {
+        /// The link that leads to it. Its number was not used before.
+        link: LinkId,
+        /// All members at its other end.
+        ranks: Ranks,
+        /// Whether it is a further member of this host. Otherwise it leads a new one, and may have branches.
+        local: bool,
+    },
     /// What has not come back from behind a severed link until now is lost, in this way.
     Forsaken(LinkId, Option<LossReason>),
     /// The program makes a call.
@@ -337,11 +354,20 @@ pub enum Effect {
     Missing(CallId, Ranks),
     /// Report lost members to the program, and how they were lost, if that is known.
     Lost(Ranks, Option<LossReason>),
-    /// Other processes have taken the places of these lost members, and take part in the collective calls of
-    /// the session from this number on. This member has made all earlier calls.
+    /// The session has this many ranks, from the collective call on that this member makes next. It comes
+    /// with the result of its last call before that, so between two calls of a program that waits for each.
+    /// A program with several calls in progress must not rely on the number of ranks in these.
+    Grown {
+        /// The number of ranks, absent ones included.
+        size: u32,
+        /// The ranks whose launch failed.
+        absent: Ranks,
+    },
+    /// Processes have taken the places of these lost members, or are new, and take part in the collective
+    /// calls of the session from this number on. This member has made all earlier calls.
     Joined(Ranks, u64),
-    /// This process has taken the place of a lost member. Its first collective call has this number, counted
-    /// from 0 in the session.
+    /// This process has taken the place of a lost member, or is new. Its first collective call has this
+    /// number, counted from 0 in the session.
     Begins(u64),
     /// Pass in [`Event::Woken`] at this time. It replaces an earlier time.
     WakeAt(Instant),

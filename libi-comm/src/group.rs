@@ -262,7 +262,8 @@ impl Group {
             Event::Cut(link, reason) => self.cut(link, reason, now, out),
             Event::Severed(link, lost, reason) => self.severed(link, &lost, reason, now, out),
             Event::Adopted(adoption) => self.adopted(adoption, now, out),
-            Event::Joins(link, ranks) => self.joins(link, &ranks, now, out),
+            Event::Grows { .. } => {}
+            Event::Joins { link, ranks, local } => self.joins(link, &ranks, local, now, out),
             Event::Reattached => self.reattached(out),
             Event::Forsaken(link, reason) => self.forsaken(link, reason, now, out),
             Event::Call(id, call) => {

@@ -63,9 +63,11 @@ impl Wires {
                     self.open -= 1;
                 }
                 Effect::WakeAt(_) | Effect::Confirmed(_) => {}
-                Effect::Lost(..) | Effect::Missing(..) | Effect::Joined(..) | Effect::Begins(_) => {
-                    panic!("{effect:?}")
-                }
+                Effect::Lost(..)
+                | Effect::Missing(..)
+                | Effect::Grown { .. }
+                | Effect::Joined(..)
+                | Effect::Begins(_) => panic!("{effect:?}"),
             }
         }
     }

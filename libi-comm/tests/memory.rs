@@ -96,6 +96,7 @@ impl Member {
                 Effect::Lost(ranks, _) | Effect::Missing(_, ranks) | Effect::Joined(ranks, _) => {
                     panic!("{ranks} lost")
                 }
+                Effect::Grown { size, .. } => panic!("grows to {size}"),
                 Effect::Begins(first) => panic!("begins at {first}"),
             }
         }

@@ -31,8 +31,8 @@ pub struct Topology {
     /// Ranks that the parent expects below this process, but which have failed before the session
     /// was up.
     pub lost: Ranks,
-    /// Whether this process takes the place of a lost member while the session is up. Its parent tells it
-    /// from which call on it takes part.
+    /// Whether this process comes while the session is up: it takes the place of a lost member, or is of a
+    /// host by which the session grows. Its parent tells it from which call on it takes part.
     pub joins: bool,
 }
 

@@ -91,7 +91,10 @@ pub(crate) trait EngineSink {
     /// These members are lost or have ended, in this way if it is known.
     fn lost(&mut self, id: NodeId, ranks: Ranks, reason: Option<LossReason>);
 
-    /// Other processes have taken the places of these lost members.
+    /// The session has this many ranks from the next collective call on, of which these are absent.
+    fn grown(&mut self, _: NodeId, _: u32, _: &Ranks) {}
+
+    /// Processes have taken the places of these lost members, or are new.
     fn joined(&mut self, _: NodeId, _: &Ranks) {}
 
     /// The first collective call of the member has this number in the session.

@@ -186,9 +186,16 @@ impl Joining {
 
 impl Group {
     /// A process has taken the place of a lost member of this host.
-    pub(super) fn joins(&mut self, link: LinkId, ranks: &Ranks, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn joins(
+        &mut self,
+        link: LinkId,
+        ranks: &Ranks,
+        local: bool,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
         let ranks = ranks.intersection(&self.view.lost);
-        if !self.collective.continues() || ranks.is_empty() {
+        if !self.collective.continues() || ranks.is_empty() || !local {
             return;
         }
         self.view.joining_members.arriving.push((link, ranks));

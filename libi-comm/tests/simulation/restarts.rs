@@ -82,7 +82,7 @@ impl Cluster {
         let parent = Id(parent as u32);
         let (above, below) =
             (self.arrival(parent, link, agenda), self.arrival(started, LinkId::PARENT, agenda));
-        agenda.tell(above, parent, Event::Joins(link, ranks));
+        agenda.tell(above, parent, Event::Joins { link, ranks, local: true });
         agenda.tell(below, started, up);
         self.returns += 1;
     }

@@ -348,6 +348,7 @@ impl World for Cluster {
                     record.missing = ranks.iter().collect();
                 }
             }
+            Effect::Grown { .. } => {}
             Effect::Joined(ranks, first) => self.is_told_of(from, &ranks, first),
             Effect::Begins(first) => self.begins(from, first, agenda),
             Effect::WakeAt(at) => agenda.plan(at, Happening::Wakes(from)),

@@ -79,7 +79,9 @@ impl SessionIo {
             Effect::SendStaged(link, at, length) => self.send_staged(link, at, length, events),
             Effect::RemoveStaged => self.staged = None,
             Effect::Carry(link) => self.carry(link),
-            Effect::Joins(link, ranks) => self.tell_group(libi_comm::Event::Joins(link, ranks), turn),
+            Effect::Joins(link, ranks) => {
+                self.tell_group(libi_comm::Event::Joins { link, ranks, local: true }, turn);
+            }
             Effect::DetachChild(link) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
                     link_io.released = true;

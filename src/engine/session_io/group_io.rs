@@ -167,6 +167,7 @@ impl SessionIo {
                     }
                 }
                 Effect::WakeAt(at) => self.wake_group_at = Some(at),
+                Effect::Grown { size, absent } => turn.sink.grown(turn.id, size, &absent),
                 Effect::Joined(ranks, _) => turn.sink.joined(turn.id, &ranks),
                 Effect::Begins(first) => turn.sink.begins(turn.id, first),
             }

@@ -142,7 +142,11 @@ impl Cluster {
                 Effect::Finish(id, result) => {
                     assert!(self.results.insert(id, result).is_none(), "{id:?} is over twice");
                 }
-                Effect::Lost(..) | Effect::Missing(..) | Effect::Joined(..) | Effect::Begins(_) => {}
+                Effect::Lost(..)
+                | Effect::Missing(..)
+                | Effect::Grown { .. }
+                | Effect::Joined(..)
+                | Effect::Begins(_) => {}
                 Effect::Confirmed(number) => self.confirmed.push((who, number)),
                 Effect::WakeAt(at) => drop(self.wakes.insert(who, at)),
             }
