@@ -62,7 +62,7 @@ pub use engine::addresses::own_addresses;
 pub use executor::Progress;
 pub use front::{
     BACKEND_ENV, BackendReason, Command, CommandReport, Distribution, DistributionError, Error, Event,
-    FlatFallback, FrontEnd, HostReport, LaunchProgress, LaunchReport, LinkCounts, OutputError,
+    FlatFallback, FrontEnd, Growth, HostReport, LaunchProgress, LaunchReport, LinkCounts, OutputError,
     ProcessOutcome, ProcessReport, Session, Spawned, Stage, are_this_machine, auto_backend, lay_out,
 };
 pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPosition};
@@ -82,7 +82,9 @@ pub use libi_launch::backend::{
 };
 pub use libi_launch::delivery::{Delivery, Packed};
 pub use libi_launch::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
-pub use libi_launch::machine::{CommandId, LinkPolicy, Policy, Replacement, RestartError, Rules, Stream};
+pub use libi_launch::machine::{
+    CommandId, GrowthError, LinkPolicy, Policy, Replacement, RestartError, Rules, Stream,
+};
 pub use libi_launch::options::*;
 pub use libi_launch::shell_error::ShellError;
 pub use libi_launch::staging::{STAGE_ENV, StagedFile, Staging, StagingError};

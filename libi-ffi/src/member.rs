@@ -201,7 +201,7 @@ pub unsafe extern "C" fn libi_member_ranks(
     unsafe {
         ask(member, 0, |handle| match group_of(group) {
             Ok(libi_ranks::LIBI_RANKS_ABSENT) => {
-                args::write_ranks(handle.constant().member.absent(), ranks, room)
+                args::write_ranks(&handle.constant().member.absent(), ranks, room)
             }
             Ok(libi_ranks::LIBI_RANKS_LOST) => {
                 handle.current().map_or(0, |member| args::write_ranks(&member.lost(), ranks, room))

@@ -5,10 +5,11 @@ use std::fmt;
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::ranks::Ranks;
 use libi_launch::failure::{Cause, Exit, Failure};
-use libi_launch::machine::{CommandId, RestartError, Stream};
+use libi_launch::machine::{CommandId, GrowthError, RestartError, Stream};
 
 use super::command::ProcessOutcome;
 use super::output_files::OutputError;
+use super::session::Growth;
 
 /// An event of a session, taken with [`FrontEnd::next_event`](super::FrontEnd::next_event).
 ///
@@ -183,6 +184,27 @@ pub enum Event {
         /// The reason.
         why: RestartError,
     },
+    /// Further hosts are in the session, as [asked for](super::Session::add): those of them that have
+    /// joined.
+    #[non_exhaustive]
+    Grown {
+        /// The session.
+        session: SessionId,
+        /// The new hosts and ranks.
+        growth: Growth,
+        /// The names of the new hosts, in order.
+        hosts: Vec<String>,
+    },
+    /// No further hosts are in the session.
+    #[non_exhaustive]
+    NotGrown {
+        /// The session.
+        session: SessionId,
+        /// The reason.
+        why: GrowthError,
+        /// The names of the hosts that have failed, and why.
+        hosts: Vec<(String, String)>,
+    },
     /// A member has [detached](crate::Member::detach): its process lives on and is no longer part
     /// of the session.
     #[non_exhaustive]
@@ -237,10 +259,22 @@ impl Event {
             | Self::Exited { session, .. }
             | Self::Restarted { session, .. }
             | Self::NotRestarted { session, .. }
+            | Self::Grown { session, .. }
+            | Self::NotGrown { session, .. }
             | Self::Detached { session, .. }
             | Self::Lost { session, .. }
             | Self::Done { session } => *session,
         }
+    }
+}
+
+/// Why a session has not grown, and which hosts are to blame.
+pub(super) struct NotGrown<'a>(pub(super) &'a GrowthError, pub(super) &'a [(String, String)]);
+
+impl fmt::Display for NotGrown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)?;
+        self.1.iter().try_for_each(|(host, reason)| write!(f, "\n  {host}  {reason}"))
     }
 }
 
@@ -284,6 +318,15 @@ impl fmt::Display for Event {
             Self::Restarted { rank, host_name, .. } => write!(f, "{rank}{} was restarted", on(host_name)),
             Self::NotRestarted { rank, host_name, why, .. } => {
                 write!(f, "{rank}{} was not restarted: {why}", on(host_name))
+            }
+            Self::Grown { session, growth, .. } => {
+                let mut ranks = Ranks::new();
+                ranks.add_run(growth.ranks.start, growth.ranks.end - growth.ranks.start);
+                ranks.remove_all(&growth.absent);
+                write!(f, "{session} has grown by {ranks}")
+            }
+            Self::NotGrown { session, why, hosts } => {
+                write!(f, "{session} has not grown: {}", NotGrown(why, hosts))
             }
             Self::Detached { rank, .. } => write!(f, "rank {} has detached", rank.0),
             Self::Lost { name, ranks, reason, .. } => {

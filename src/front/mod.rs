@@ -32,7 +32,9 @@ use libi_core::plan::late::Attempt;
 use libi_core::secure::{Entropy, Secret};
 use libi_launch::backend::{Backend, BackendError, LaunchMethod};
 use libi_launch::exit_trailer::TrailerTag;
-use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Node, Program, RestartError};
+use libi_launch::machine::{
+    CarriedSecret, GrowthError, HostSpec, LaunchPlan, LinkPolicy, Node, Program, RestartError,
+};
 use libi_launch::options::{LaunchOptions, OnLoss, Output, StandardInput};
 
 pub use choice::{BACKEND_ENV, BackendReason, auto_backend};
@@ -41,7 +43,7 @@ pub use distribution::{Distribution, DistributionError};
 pub use event::Event;
 pub use output_files::OutputError;
 pub use report::{FlatFallback, HostReport, LaunchReport};
-pub use session::{LaunchProgress, LinkCounts, Session, Stage};
+pub use session::{Growth, LaunchProgress, LinkCounts, Session, Stage};
 pub use this_machine::are_this_machine;
 
 use crate::engine::fd_budget::{FEWEST_FDS, explain, original_limit};
@@ -108,6 +110,14 @@ pub enum Error {
         host_name: String,
         /// The reason.
         why: RestartError,
+    },
+    /// No further hosts are in a session, for this reason; [asked for](Session::add).
+    #[error("the session has not grown: {}", event::NotGrown(why, hosts))]
+    NotGrown {
+        /// The reason.
+        why: GrowthError,
+        /// The names of the hosts that have failed, and why.
+        hosts: Vec<(String, String)>,
     },
     /// Whether calls go on after a loss is chosen at the launch, and otherwise than this: an error of the
     /// caller.

@@ -327,6 +327,8 @@ impl EngineSink for FrontSink {
             }
             Notice::Restarted(rank) => events.push_back((number, status.restarted(rank))),
             Notice::NotRestarted(rank, why) => events.push_back((number, status.not_restarted(rank, why))),
+            Notice::Grown(grown) => events.push_back((number, status.grown(&grown, node, now))),
+            Notice::NotGrown(why) => events.push_back((number, status.not_grown(why, node, now))),
             Notice::Detached(rank) => events.push_back((number, status.detached(rank))),
             Notice::Lost(host, failure) => events.push_back((number, status.host_lost(host, failure))),
             Notice::Done => {

@@ -32,6 +32,8 @@ pub struct LaunchReport {
     flat: Option<FlatFallback>,
     /// Whether the front end launched hosts from the first moment, beside the hosts.
     from_front_end: bool,
+    /// How many of the hosts came when the session was up.
+    later: usize,
 }
 
 /// Why the front end launched all hosts itself, instead of letting them launch each other.
@@ -78,35 +80,9 @@ pub struct HostReport {
 impl LaunchReport {
     /// The report of a session that is up or given up after `took`.
     pub(super) fn new(layout: &Layout, node: &Node, reason: BackendReason, took: Duration, up: bool) -> Self {
-        let (timings, links) = (node.timings(), node.links());
-        let (mut known, mut attempts) = (node.host_states(), node.attempts());
-        let mut withdrawn = node.withdrawn();
+        let hosts = host_reports(layout, node, took);
         let replaced = node.replaced().to_vec();
         let flat = node.flat_launch().map(|(host, failure)| (host, failure.clone()));
-        let spare = |host| replaced.iter().rfind(|replaced| replaced.host == host);
-        let times: Vec<_> = timings.iter().zip(node.host_states()).map(relative_times).collect();
-        let starts = start_times(&times, took);
-        let hosts = (0..).zip(layout.hosts()).map(|(host, named)| {
-            let timing = timings.get(host as usize).copied().unwrap_or_default();
-            let failure = match known.next() {
-                Some(HostState::Failed(failure)) => Some(failure.clone()),
-                _ => None,
-            };
-            HostReport {
-                name: spare(HostIndex(host)).map_or(named.name, |spare| &spare.by).to_owned(),
-                members: named.count,
-                attempts: attempts.next().unwrap_or(0),
-                withdrawn: withdrawn.next().unwrap_or(false),
-                launcher: timing.launcher,
-                started: starts.get(host as usize).copied().unwrap_or_default(),
-                hello: timing.hello,
-                joined: timing.joined,
-                direct: links.get(host as usize).copied().flatten(),
-                in_program: node.is_in_program(HostIndex(host)),
-                failure,
-            }
-        });
-        let hosts: Vec<HostReport> = hosts.collect();
         let name =
             |host: HostIndex| hosts.get(host.0 as usize).map_or(String::new(), |host| host.name.clone());
         let backend = node.backend().clone();
@@ -115,7 +91,35 @@ impl LaunchReport {
         let queued = node.queued();
         let took = took.saturating_sub(queued);
         let from_front_end = node.launches_as_leaders();
-        Self { session, members, up, took, hosts, replaced, backend, reason, queued, flat, from_front_end }
+        Self {
+            session,
+            members,
+            up,
+            took,
+            hosts,
+            replaced,
+            backend,
+            reason,
+            queued,
+            flat,
+            from_front_end,
+            later: 0,
+        }
+    }
+
+    /// The session has grown: adds the hosts from this one on.
+    pub(super) fn grow(&mut self, layout: &Layout, node: &Node, first: HostIndex, took: Duration) {
+        self.members = layout.size();
+        self.hosts.truncate(first.0 as usize);
+        self.hosts.extend(host_reports(layout, node, took).into_iter().skip(first.0 as usize));
+        self.later += self.hosts.len().saturating_sub(first.0 as usize);
+    }
+
+    /// The names of those of these hosts that have failed, and why.
+    pub(super) fn failures_of(&self, hosts: std::ops::Range<u32>) -> Vec<(String, String)> {
+        let hosts = hosts.filter_map(|host| self.hosts.get(host as usize));
+        let failed = hosts.filter_map(|host| Some((host.name.clone(), self.reason(host.failure.as_ref()?))));
+        failed.collect()
     }
 
     /// Updates which links are direct.
@@ -265,6 +269,37 @@ impl LaunchReport {
             }),
         }
     }
+}
+
+/// The outcome for each host, as the node knows it after so much time.
+fn host_reports(layout: &Layout, node: &Node, took: Duration) -> Vec<HostReport> {
+    let (timings, links) = (node.timings(), node.links());
+    let (mut known, mut attempts) = (node.host_states(), node.attempts());
+    let mut withdrawn = node.withdrawn();
+    let spare = |host| node.replaced().iter().rfind(|replaced| replaced.host == host);
+    let times: Vec<_> = timings.iter().zip(node.host_states()).map(relative_times).collect();
+    let starts = start_times(&times, took);
+    let hosts = (0..).zip(layout.hosts()).map(|(host, named)| {
+        let timing = timings.get(host as usize).copied().unwrap_or_default();
+        let failure = match known.next() {
+            Some(HostState::Failed(failure)) => Some(failure.clone()),
+            _ => None,
+        };
+        HostReport {
+            name: spare(HostIndex(host)).map_or(named.name, |spare| &spare.by).to_owned(),
+            members: named.count,
+            attempts: attempts.next().unwrap_or(0),
+            withdrawn: withdrawn.next().unwrap_or(false),
+            launcher: timing.launcher,
+            started: starts.get(host as usize).copied().unwrap_or_default(),
+            hello: timing.hello,
+            joined: timing.joined,
+            direct: links.get(host as usize).copied().flatten(),
+            in_program: node.is_in_program(HostIndex(host)),
+            failure,
+        }
+    });
+    hosts.collect()
 }
 
 /// The times of a host as its launcher has reported them.

@@ -1,5 +1,6 @@
 //! A session, as its front end sees it.
 
+mod growth;
 mod on_loss;
 mod restart;
 mod status;
@@ -12,6 +13,7 @@ use libi_core::ids::SessionId;
 use libi_core::ranks::Ranks;
 use libi_launch::machine::{Ending, Event as Input};
 
+pub use self::growth::Growth;
 pub(super) use self::status::SessionStatus;
 use super::Error;
 use super::output_files::OutputError;
@@ -74,16 +76,22 @@ impl Session {
         self.layout.session()
     }
 
-    /// The number of members.
+    /// The number of members, with those by which the session has [grown](Self::add).
     #[must_use]
     pub fn size(&self) -> u32 {
-        self.layout.size()
+        self.status(|status| status.layout().size()).unwrap_or(self.layout.size())
     }
 
-    /// Which host has which ranks.
+    /// Which host has which ranks, as the session was launched.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// Which host has which ranks, with those by which the session has [grown](Self::add).
+    #[must_use]
+    pub fn current_layout(&self) -> Layout {
+        self.status(|status| status.layout().clone()).unwrap_or_else(|| self.layout.clone())
     }
 
     /// The current stage.

@@ -49,6 +49,11 @@ pub(super) fn resolve(
     Ok((backend, reason, options))
 }
 
+/// Replaces loopback names of hosts that a remote shell reaches by the host name.
+pub(super) fn name_loopback(distributions: &mut [Distribution]) {
+    let _ = ThisMachine::new().name_hosts(distributions, HostList::new());
+}
+
 /// All hosts of a launch, and its spares.
 fn all_hosts(distributions: &[Distribution], spares: &HostList) -> HostList {
     let lists = distributions.iter().map(|distribution| &distribution.hosts).chain([spares]);

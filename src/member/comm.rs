@@ -318,7 +318,8 @@ impl Member {
     }
 
     fn parts_by_rank(&self) -> PartsByRank {
-        PartsByRank { size: self.size(), absent: self.absent.clone() }
+        let (size, absent) = self.extent(|place| (place.size, place.absent.clone()));
+        PartsByRank { size, absent }
     }
 }
 
@@ -358,7 +359,8 @@ impl PartsByRank {
     /// One part per rank; the parts of absent members are empty.
     pub(super) fn parts(&self, outcome: Outcome) -> Result<Vec<Bytes>, CommError> {
         let parts = parts(outcome)?;
-        if self.absent.is_empty() || parts.len() == self.size as usize {
+        // The session may have grown since.
+        if self.absent.is_empty() || parts.len() >= self.size as usize {
             return Ok(parts);
         }
         let mut present = parts.into_iter();

@@ -114,8 +114,6 @@ impl MemberOptions {
 pub struct Member {
     runtime: MemberRuntime,
     rank: Rank,
-    size: u32,
-    absent: Ranks,
     host: HostIndex,
     host_name: String,
 }
@@ -301,8 +299,8 @@ impl Member {
         }
         up?;
         let place = runtime.with(|state| state.place.clone()).ok_or(InitError::Ended)?;
-        let runtime::MemberInfo { rank, size, absent, host, host_name } = place;
-        Ok(Self { runtime, rank, size, absent, host, host_name })
+        let runtime::MemberInfo { rank, host, host_name, .. } = place;
+        Ok(Self { runtime, rank, host, host_name })
     }
 
     /// The rank of this member.
@@ -311,25 +309,35 @@ impl Member {
         self.rank
     }
 
-    /// The number of members of the session, including absent and lost ones.
+    /// The number of members of the session, including absent and lost ones. Where a session
+    /// [grows](crate::Session::add), it changes with the result of a collective call, the same at all members,
+    /// and holds for the calls after it. A program with several calls in progress does not know which of them
+    /// it holds for.
     #[must_use]
     pub fn size(&self) -> u32 {
-        self.size
+        self.extent(|place| place.size)
+    }
+
+    /// What may change when the session grows.
+    fn extent<T: Default>(&self, what: impl FnOnce(&runtime::MemberInfo) -> T) -> T {
+        self.runtime.with(|state| state.place.as_ref().map(what)).unwrap_or_default()
     }
 
     /// The members that did not come up, if the launch allowed that. They take part in no
     /// operation; where their data is expected, it is empty.
     #[must_use]
-    pub fn absent(&self) -> &Ranks {
-        &self.absent
+    pub fn absent(&self) -> Ranks {
+        self.extent(|place| place.absent.clone())
     }
 
     /// The members that came up: all that are not [absent](Self::absent).
     #[must_use]
     pub fn present(&self) -> Ranks {
-        let mut present = Ranks::first(self.size);
-        present.remove_all(&self.absent);
-        present
+        self.extent(|place| {
+            let mut present = Ranks::first(place.size);
+            present.remove_all(&place.absent);
+            present
+        })
     }
 
     /// The members that were up and have ended or are lost, as far as this process knows. A member that

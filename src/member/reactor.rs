@@ -278,6 +278,14 @@ impl EngineSink for MemberSink {
         self.shared.announce(shared);
     }
 
+    fn grown(&mut self, _: NodeId, size: u32, absent: &Ranks) {
+        let mut shared = self.shared.lock();
+        if let Some(place) = &mut shared.state.place {
+            (place.size, place.absent) = (size, absent.clone());
+        }
+        self.shared.announce(shared);
+    }
+
     fn joined(&mut self, _: NodeId, ranks: &Ranks) {
         let mut shared = self.shared.lock();
         let MemberState { lost, losses, .. } = &mut shared.state;
@@ -321,7 +329,9 @@ impl EngineSink for MemberSink {
         };
         let mut shared = self.shared.lock();
         shared.state.stage = stage;
-        if let (Some(rank), Some((host, name))) = (node.rank(), node.host()) {
+        if shared.state.place.is_none()
+            && let (Some(rank), Some((host, name))) = (node.rank(), node.host())
+        {
             let (size, host_name, absent) = (node.size(), name.to_owned(), self.absent.clone());
             shared.state.place = Some(MemberInfo { rank, size, absent, host, host_name });
         }

@@ -140,6 +140,35 @@ impl Layout {
         Ok(Self { session, hosts, blocks, starts, by_rank, size })
     }
 
+    /// Adds the hosts of another layout, behind these, with the ranks that follow. A host that is in both
+    /// is two, with a leader of its own each.
+    ///
+    /// # Errors
+    /// There would be too many hosts or ranks; nothing is added.
+    pub fn grow(&mut self, other: &Self) -> Result<(), LayoutError> {
+        let session = self.session;
+        let size = self.size.checked_add(other.size).ok_or(LayoutError::TooManyRanks(session))?;
+        let mut hosts = self.hosts.clone();
+        for host in &other.hosts {
+            hosts.push(host).map_err(|kind| LayoutError::TooManyHosts(session, kind))?;
+        }
+        let distributions = self.blocks.iter().map(|block| block.distribution + 1).max().unwrap_or(0);
+        let (first_host, first_block) = (self.hosts.len() as u32, self.blocks.len() as u32);
+        let block = |block: &Block| Block {
+            first: Rank(block.first.0 + self.size),
+            count: block.count,
+            distribution: block.distribution + distributions,
+        };
+        self.blocks.extend(other.blocks.iter().map(block).collect::<Vec<_>>());
+        self.starts.pop();
+        self.starts.extend(other.starts.iter().map(|start| start + first_block));
+        let host =
+            |(first, host): &(Rank, HostIndex)| (Rank(first.0 + self.size), HostIndex(host.0 + first_host));
+        self.by_rank.extend(other.by_rank.iter().map(host).collect::<Vec<_>>());
+        (self.hosts, self.size) = (hosts, size);
+        Ok(())
+    }
+
     /// The session.
     #[must_use]
     pub fn session(&self) -> SessionId {

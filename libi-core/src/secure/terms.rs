@@ -186,6 +186,12 @@ impl Secret {
         self.derived(b"libiorph")
     }
 
+    /// The secret of the links of hosts that join a session that is up, whose orphans have this secret.
+    #[must_use]
+    pub fn of_growth(&self) -> Self {
+        self.derived(b"libigrow")
+    }
+
     fn derived(&self, label: &[u8; 8]) -> Self {
         Self::from_ticket(&keyed_hash(self.for_ticket(), &[label, &[0; Terms::PROLOGUE_LEN]]))
     }

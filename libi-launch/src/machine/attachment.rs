@@ -6,8 +6,11 @@
 //! | state | event | next state |
 //! |---|---|---|
 //! | attached | its user detaches it, before the session ends | detached; reports `Detached` |
-//! | attached | the session is up, and nothing depends on it | reports `NoDependents`, once |
+//! | attached | the session is up and does not grow, and nothing depends on it | reports `NoDependents`, once |
+//! | attached | the session has [grown](super::growth) | it may report that once more |
 //! | detached | the session is up or ends, and nothing depends on it | the same |
+//!
+//! A report says how many hosts the session had, so that one of the time before it has grown counts no more.
 //!
 //! An attached member that ends takes its subtree with it, and does not report its dependents then.
 
@@ -28,6 +31,11 @@ impl Attachment {
     /// The user detaches the member; returns whether that is to be reported.
     pub(super) fn detach(&mut self, stage: SessionStage) -> bool {
         !stage.has_begun_to_end() && !std::mem::replace(&mut self.detached, true)
+    }
+
+    /// The session grows: other processes may depend on this one.
+    pub(super) fn may_get_dependents(&mut self) {
+        self.reported_no_dependents = false;
     }
 
     /// Whether to report, now and once, that no process depends on this member. Only then is

@@ -5,8 +5,8 @@
 //! host as its own children, and sends their output and their ends to the front end.
 //!
 //! # Numbers
-//! Each process of a command has a number, as each member has a rank. The numbers begin behind the
-//! ranks, so that output of both travels in the same frames, under the same credit. The process
+//! Each process of a command has a number, as each member has a rank. The numbers begin far behind the
+//! ranks, of which a session may get [more](super::growth), so that output of both travels in the same frames, under the same credit. The process
 //! `index` on host `host` of a command with `per_host` processes on each host has the number
 //! `first + host * per_host + index`, which every node can compute.
 //!
@@ -55,6 +55,9 @@ use std::time::Duration;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
+
+/// No process of a command has a lower number.
+pub(super) const LOWEST_NUMBER: u32 = 1 << 31;
 
 pub(super) use self::processes::{CommandProcesses, Overdue};
 pub(super) use self::table::CommandTable;

@@ -14,6 +14,7 @@ use libi_core::wire::{LinkItem, ReadError};
 
 use super::commands::{CommandId, CommandOutcome, CommandProcess, CommandRequest};
 use super::direct_links::CarriedSecret;
+use super::growth::{Grown, GrowthError, GrowthRequest};
 use super::message::{Ending, HostSpec, Program};
 use super::output_piece::Stream;
 use super::rendezvous::{ArrivalId, Claim, StartTicket};
@@ -134,6 +135,9 @@ pub enum Event {
     /// The user of the front end has a lost member restarted. The answer is [`Notice::Restarted`]
     /// or [`Notice::NotRestarted`].
     Restart(Rank),
+    /// The user of the front end has further hosts join a session that is up. The answer is
+    /// [`Notice::Grown`] or [`Notice::NotGrown`].
+    Grow(Box<GrowthRequest>),
     /// The user of the front end has consumed this many bytes of output, which become credit again.
     Consumed(u32),
     /// The user of the front end provides standard input; an empty vector is end of
@@ -216,14 +220,30 @@ pub enum Effect {
     AcceptFileLinks(LinkKey),
     /// Open a connection for this link to one of these addresses, and prove knowledge of the key.
     ConnectSource(LinkId, Vec<SocketAddr>, LinkKey),
-    /// A program that was started as a plain one has joined: data of the session that wait for its
-    /// link are sent, and those that arrive on it are passed to the communication half.
+    /// A program that was started as a plain one has joined, or a host of a session that has grown: data of
+    /// the session that wait for its link are sent, and those that arrive on it are passed to the
+    /// communication half.
     Carry(LinkId),
-    /// To the communication half, after [`Effect::Carry`]: a new process is at the other end of
-    /// this link, in the place of these lost members. The driver passes it to the group as
-    /// `libi_comm::Event::Joins`. Programs that join for the first time have no such effect: they
-    /// are branches of the tree from the beginning.
-    Joins(LinkId, Ranks),
+    /// To the communication half: a new process is at the other end of this link, after
+    /// [`Effect::Carry`] in the place of these lost members, or after [`Effect::Grows`] with these
+    /// further ones. The driver passes it to the group as `libi_comm::Event::Joins`. Programs that
+    /// join for the first time have no such effect: they are branches of the tree from the
+    /// beginning.
+    Joins {
+        /// The link.
+        link: LinkId,
+        /// The members at and below it.
+        ranks: Ranks,
+        /// Whether it is a further member of this host.
+        local: bool,
+    },
+    /// To the communication half: the session has this many members, without the absent ones.
+    Grows {
+        /// The number, absent ones included.
+        size: u32,
+        /// All that did not come up.
+        absent: Ranks,
+    },
     /// The bytes of the following [`Effect::Input`] are the standard input of the first programs of
     /// this host, which are so many.
     TakeInput(u32),
@@ -328,6 +348,10 @@ pub enum Notice {
     Restarted(Rank),
     /// To the front end: a lost member was not restarted.
     NotRestarted(Rank, RestartError),
+    /// To the front end: further hosts are in the session, those of these that have joined.
+    Grown(Grown),
+    /// To the front end: none are.
+    NotGrown(GrowthError),
     /// To the front end: how much of the staged files the hosts have that it has launched itself.
     Staging {
         /// The bytes that they have confirmed.

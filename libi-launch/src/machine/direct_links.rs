@@ -30,6 +30,7 @@
 //! | `Connecting`, `Reached` | `DirectConnected(false)` | `Stays`; sends `NotDirect` |
 //! | `Reached` | `Goodbye` of the parent | `Moved`; sends `Goodbye` |
 //! | any other | `Goodbye` of the parent | violates the protocol |
+//! | any | the parent is lost, and [another one](super::orphans) is sought | `Moved` |
 //!
 //! | state of the listener | event | next state |
 //! |---|---|---|
@@ -94,6 +95,11 @@ impl CarriedSecret {
     /// The secret with which hosts get files from each other.
     pub(super) fn of_files(&self) -> Self {
         Self(self.0.of_files())
+    }
+
+    /// The secret of the links of hosts by which a session has grown, from that of orphans.
+    pub(super) fn of_growth(&self) -> Self {
+        Self(self.0.of_growth())
     }
 
     /// The secret with which hosts that have lost their parent find another one.
@@ -402,6 +408,11 @@ impl DirectLinks {
     /// The parent's last frame on the channel has arrived; `None` if it was not expected.
     pub(super) fn parent_moved(&mut self) -> Option<()> {
         (self.own_link == LinkMove::Reached).then(|| self.own_link = LinkMove::Moved)
+    }
+
+    /// The parent is lost, and the link to any other one is a direct connection.
+    pub(super) fn parent_lost(&mut self) {
+        (self.own_link, self.offer) = (LinkMove::Moved, None);
     }
 
     /// Whether a member has to wait before it can report that it has joined.

@@ -10,11 +10,13 @@
 //! | launching | enough cannot join | after `failure_linger` | `StopLaunching(Cancelled)` |
 //! | launching | enough have joined | the [settle time](SettleTimer) has passed | `GiveUpOpen` |
 //! | stopped | some are open | after twice `kill_grace` | they fail: a row above follows |
-//! | up | no restart is under way | all members have ended, detached or are lost | `Done`, once |
+//! | up | a [growth](crate::machine::growth) is under way | see there | `StopLaunching`, `Admit` |
+//! | up | no restart and no growth is under way | all members have ended, detached or are lost | `Done`, once |
 //! | any | else | | `Wait` |
 
 mod engines;
 mod fates;
+mod growing;
 mod host_links;
 mod late_losses;
 mod launchers;
@@ -39,6 +41,7 @@ use libi_core::time::Instant;
 
 use self::engines::HostEngines;
 pub(super) use self::fates::Fates;
+use self::growing::Growing;
 use self::host_links::HostLinks;
 use self::late_losses::LateLosses;
 use self::launchers::Launchers;
@@ -68,6 +71,8 @@ pub(super) enum NextStep {
     StopLaunching(Cause),
     /// The launch has settled: open hosts are given up.
     GiveUpOpen,
+    /// The hosts by which the session grows have their verdicts: those that have joined take part.
+    Admit,
     /// All members of the session are gone.
     Done,
 }
@@ -83,6 +88,7 @@ pub(super) struct FrontEndState {
     links: HostLinks,
     members: LiveMembers,
     restarts: RestartRequests,
+    growing: Option<Growing>,
     /// Which hosts are led by their first members.
     engines: HostEngines,
     /// When every host has to have its verdict.
@@ -123,6 +129,7 @@ impl FrontEndState {
             links: HostLinks::new(plan.hosts.len()),
             members: LiveMembers::new(plan.size),
             restarts: RestartRequests::default(),
+            growing: None,
             engines: HostEngines::new(&plan.options),
             deadline: Instant::FAR_FUTURE,
             queued_since: None,
@@ -185,6 +192,9 @@ impl FrontEndState {
         rules: &Rules,
         now: Instant,
     ) -> NextStep {
+        if stage.is_up() && self.growing.is_some() {
+            return self.next_step_of_growth(rules, now);
+        }
         if !stage.is_before_up() {
             let may_be_over = stage.is_up() && !self.restarts.are_any_open();
             return if may_be_over && self.members.is_done() { NextStep::Done } else { NextStep::Wait };
@@ -280,8 +290,11 @@ impl FrontEndState {
             .is_none_or(|(latest, known)| attempt < *latest || matches!(known, HostState::Failed(_)))
     }
 
-    /// The next deadline before the session is up.
+    /// The next deadline before the session is up, or of a growth.
     pub(super) fn deadline(&self, stage: SessionStage) -> Option<Instant> {
+        if stage.is_up() {
+            return self.growth_due();
+        }
         let settles = if self.concluding.is_none() { self.settle.due() } else { Instant::FAR_FUTURE };
         (stage.is_before_up()).then_some(self.verdicts_due().min(settles))
     }

@@ -68,6 +68,13 @@ impl HostTable {
         Self { policy, hosts: vec![unknown; hosts as usize], waiting: hosts, joined: 0, changes: 0 }
     }
 
+    /// The session has so many hosts more.
+    pub(super) fn grow(&mut self, hosts: u32) {
+        let unknown = (Attempt::default(), HostState::Waiting);
+        self.hosts.resize(self.hosts.len() + hosts as usize, unknown);
+        self.waiting += hosts;
+    }
+
     /// Records a report, and returns whether a joined host is lost now. Reports of earlier attempts
     /// than the latest are ignored. A failed host keeps its failure if the report says only that
     /// its launcher was lost, or that launching has stopped.
@@ -80,7 +87,7 @@ impl HostTable {
             ChildMessage::Relaunch(host, attempt, _) => (host, attempt, HostState::Waiting),
             ChildMessage::Exited(..)
             | ChildMessage::Detached(_)
-            | ChildMessage::NoDependents
+            | ChildMessage::NoDependents(_)
             | ChildMessage::NotDirect
             | ChildMessage::WantsDirect
             | ChildMessage::Link(..)

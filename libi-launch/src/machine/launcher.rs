@@ -106,6 +106,8 @@ pub(super) struct Terms<'a> {
     pub(super) options: &'a LaunchOptions,
     /// Whether hosts are still launched.
     pub(super) is_launching: bool,
+    /// How many hosts are in the session already: none of these is launched.
+    pub(super) settled: u32,
     /// At the front end, which has no parent: its state.
     pub(super) front: Option<&'a FrontEndState>,
     /// What is sent to children, where files are staged and any child may launch any host.
@@ -113,6 +115,16 @@ pub(super) struct Terms<'a> {
 }
 
 impl Terms<'_> {
+    /// Whether a host may be launched, once more.
+    fn launches(&self, host: HostIndex) -> bool {
+        self.is_launching && self.is_new(host)
+    }
+
+    /// Whether a host is not in the session yet.
+    fn is_new(&self, host: HostIndex) -> bool {
+        host.0 >= self.settled
+    }
+
     /// Whether this node launches a host that was lost or replaced. The front end leaves that to
     /// the first leader, except for the first host.
     fn launches_here(&self, host: HostIndex) -> bool {

@@ -136,8 +136,9 @@ impl RanksBehind {
 }
 
 impl Membership {
-    /// The membership for a child, in parts that fit into a message each; at least one.
-    pub(super) fn in_parts(absent: &Ranks, below: &Ranks, top: bool) -> Vec<Self> {
+    /// The membership for a child of a session with so many members and hosts, in parts that fit into a message
+    /// each; at least one.
+    pub(super) fn in_parts(absent: &Ranks, below: &Ranks, top: bool, size: (u32, u32)) -> Vec<Self> {
         let (mut absent, mut below) = (parts(absent), parts(below));
         let mut messages = Vec::new();
         loop {
@@ -145,6 +146,7 @@ impl Membership {
                 absent: absent.next().unwrap_or_default(),
                 below: below.next().unwrap_or_default(),
                 top,
+                size,
                 is_last: absent.len() == 0 && below.len() == 0,
             };
             let is_last = membership.is_last;
@@ -245,15 +247,15 @@ mod tests {
     #[test]
     fn the_parts_of_a_membership_are_the_whole_and_only_the_last_says_so() {
         let scattered: Ranks = (0..250_000).map(|number| Rank(u32::MAX - 2 * number)).collect();
-        let parts = Membership::in_parts(&scattered, &Ranks::first(7), true);
+        let parts = Membership::in_parts(&scattered, &Ranks::first(7), true, (8, 2));
         let is_last: Vec<bool> = parts.iter().map(|part| part.is_last).collect();
         assert_eq!(is_last, [false, false, true]);
         let runs: Vec<_> = parts.iter().flat_map(|part| Vec::from(part.absent.clone())).collect();
         assert_eq!(runs, Vec::from(scattered));
         assert_eq!(parts[0].below, Ranks::first(7));
         assert!(parts.iter().all(|part| part.top) && parts[1].below.is_empty());
-        let none = Membership::in_parts(&Ranks::new(), &Ranks::new(), false);
-        assert!(matches!(&none[..], [Membership { is_last: true, top: false, .. }]));
+        let none = Membership::in_parts(&Ranks::new(), &Ranks::new(), false, (1, 1));
+        assert!(matches!(&none[..], [Membership { is_last: true, top: false, size: (1, 1), .. }]));
     }
 
     #[test]

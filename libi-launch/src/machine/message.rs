@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::commands::{CommandEnd, CommandSignal, CommandSpec};
 use super::direct_links::CarriedSecret;
+use super::growth::GrowOrder;
 use super::output_piece::Stream;
 use super::restarts::{RestartError, RestartOrder};
 use crate::failure::{Cause, Exit, Failure, LaunchTiming};
@@ -61,8 +62,14 @@ pub enum ParentMessage {
     Adopts(Vec<Ancestor>),
     /// A member at or below the receiver is started again.
     Restart(RestartOrder),
-    /// As `Go`, to a process that takes the place of a lost member of a session that is up.
+    /// As `Go`, to a process that takes the place of a lost member of a session that is up, or is of a new
+    /// host.
     Join(Membership),
+    /// The session is to grow.
+    Grow(Box<GrowOrder>),
+    /// The session has grown: new hosts that have joined are in it. The last part of a large membership takes
+    /// effect.
+    Admit(Membership),
 }
 
 /// A node above others, and where it accepts those that have lost their parent.
@@ -112,10 +119,12 @@ pub enum RelayMessage {
 pub struct Membership {
     /// Ranks that did not come up.
     pub absent: Ranks,
-    /// Ranks at and below the receiver.
+    /// Ranks at and below the receiver; where the session has grown, new ones.
     pub below: Ranks,
     /// Whether all present members are at or below the receiver.
     pub top: bool,
+    /// The number of members and of hosts of the session, with those that did not come up.
+    pub size: (u32, u32),
     /// Whether this is the last part.
     pub is_last: bool,
 }
@@ -144,8 +153,9 @@ pub enum ChildMessage {
     Exited(Rank, Exit, Option<Box<Cause>>, u32),
     /// A member has detached from the session, and lives on.
     Detached(Rank),
-    /// Not forwarded: no process below the sender depends on the sender any more.
-    NoDependents,
+    /// Not forwarded: no process below the sender depends on the sender any more, in a session of so many
+    /// hosts.
+    NoDependents(u32),
     /// To the front end: the master has read this many bytes of its standard input. Where that goes to
     /// all programs, to the parent: all have, of the sender and below it.
     InputTaken(u32),

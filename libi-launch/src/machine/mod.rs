@@ -77,6 +77,7 @@
 //! | `output_order.rs` | which output is sent again, and which has come before |
 //! | `output_merge.rs` | which equal output of several members is passed on as one |
 //! | `restarts.rs` | which lost members are started again, and how that goes |
+//! | `growth.rs` | how hosts join a session that is up |
 //! | `commands.rs` | which commands run in the session, and how their processes end |
 //! | `staging.rs` | which staged files this host has, and what its children get of them |
 //! | `orphans.rs` | which other parent a host has that has lost its own |
@@ -117,6 +118,7 @@
 //! | `Signal` | attachment | passed on to children, and to the user of an attached member |
 //! | `Spawn`, `SignalCommand` | commands | sent towards the chosen hosts |
 //! | `Restart` | restarts, front end | sent towards the host of the member, or refused |
+//! | `Grow` | growth, front end | hosts are launched, or the request is refused |
 //! | `Consumed` | output relay | credit for more output |
 //! | `Input` | input | sent to the master, or to all leaders below, if the session is up |
 //! | `InputTaken` | input | reported to the front end, or counted: see `input_flow.rs` |
@@ -150,7 +152,8 @@
 //! | `Relay`: `Adopt` | moves | `Adopted`; a host that the front end has started is awaited |
 //! | `Move` | parent link, direct links | connects to the new parent; then as `SessionConfig` |
 //! | `Restart` | restarts | passed on; the agent of the host starts the member again |
-//! | `Join` | stage, membership | as `Go`, in the place of a lost member |
+//! | `Join` | stage, membership | as `Go`, in the place of a lost member, or on a new host |
+//! | `Grow`, `Admit` | growth | passed on; new hosts are launched, and in the tree |
 //! | `Run`, `SignalCommand` | commands | passed on; at an agent that is chosen, carried out |
 //! | `Goodbye` | direct links | receives and sends directly |
 //! | `Ancestors`, `Adopts` | orphans | the nodes above are known; the sender is the parent from now on |
@@ -188,6 +191,7 @@
 //!   on the way if the options say so (see `output_merge.rs`).
 //! - Commands are run in the session (see `commands.rs`).
 //! - Members that are lost may be started again on their hosts (see `restarts.rs`).
+//! - Further hosts may be launched (see `growth.rs`).
 //! - A leader that ends takes the hosts below it with it. `NoDependents` tells a node when it may
 //!   end without that effect.
 //!
@@ -227,6 +231,7 @@ mod contract;
 mod direct_links;
 mod early_output;
 mod front_end;
+mod growth;
 mod host_table;
 mod input_flow;
 mod launcher;
@@ -257,6 +262,7 @@ pub use commands::{
 };
 pub use contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartId, StartRequest};
 pub use direct_links::{CarriedSecret, LinkPolicy};
+pub use growth::{GrowOrder, Grown, GrowthError, GrowthRequest};
 pub use host_table::{HostState, Policy, Replacement};
 pub use message::{
     Ancestor, ChildMessage, Ending, HostSpec, Membership, OrphanClaim, ParentMessage, Program, RelayMessage,

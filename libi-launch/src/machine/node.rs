@@ -6,6 +6,7 @@ mod children;
 mod commands;
 mod direct;
 mod front_end;
+mod growth;
 mod heartbeats;
 mod input;
 mod launching;
@@ -46,6 +47,7 @@ use super::child_table::ChildTable;
 use super::contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest};
 use super::direct_links::{CarriedSecret, DirectLinks, LinkPolicy};
 use super::front_end::FrontEndState;
+use super::growth::Growth;
 use super::launcher::{Launcher, Terms};
 use super::membership::HostRoutes;
 use super::message::{ChildMessage, Program};
@@ -96,6 +98,7 @@ pub struct Node {
     own_programs: OwnPrograms,
     commands: Commands,
     restarts: Restarts,
+    growth: Growth,
     /// Files of the user that hosts get before their programs are started.
     staged: StagedFiles,
     /// Where they come from, and which other hosts get them from here.
@@ -185,6 +188,7 @@ impl Node {
             own_programs: OwnPrograms::default(),
             commands: Commands::default(),
             restarts: Restarts::default(),
+            growth: Growth::default(),
             staged: StagedFiles::default(),
             sources: Sources::default(),
             stage: SessionStage::new(),
@@ -215,7 +219,8 @@ impl Node {
             now,
             began: self.began,
             options: &self.options,
-            is_launching: self.stage.is_launching(),
+            is_launching: self.is_launching(),
+            settled: self.settled_hosts(),
             front: match &self.role {
                 Role::FrontEnd(front) => Some(front),
                 Role::Member(_) => None,
@@ -381,6 +386,7 @@ impl Machine for Node {
                 self.signal_command(command, hosts.as_deref(), signal, out);
             }
             Event::Restart(rank) => self.restart(rank, now, out),
+            Event::Grow(request) => self.grow(*request, now, out),
             Event::Consumed(bytes) => self.relay.grant(bytes),
             Event::Detach => self.detach(),
             Event::ProgramsFound(found) => self.programs_found(found, now, out),

@@ -217,6 +217,11 @@ impl Orphans {
         self.behind.insert(link, ranks);
     }
 
+    /// Further ranks are at or below a child.
+    pub(super) fn extend_behind(&mut self, link: LinkId, ranks: &Ranks) {
+        self.behind.entry(link).or_default().add_all(ranks);
+    }
+
     pub(super) fn behind(&self, link: LinkId) -> Option<&Ranks> {
         self.behind.get(&link)
     }
@@ -245,6 +250,11 @@ impl Orphans {
     /// Whether hosts may still come back.
     pub(super) fn awaits(&self) -> bool {
         !self.severed.is_empty()
+    }
+
+    /// The hosts that may come back.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = HostIndex> + '_ {
+        self.severed.values().flat_map(|severed| severed.hosts.iter().copied())
     }
 
     /// A host was given up, or has failed.

@@ -172,6 +172,13 @@ impl OutputMerge {
         }
     }
 
+    /// Further members below this child may print.
+    pub(super) fn members_come(&mut self, link: LinkId, count: usize) {
+        if let Some(open) = &mut self.open {
+            *open.entry(link).or_default() += count;
+        }
+    }
+
     /// The child is gone. Its output waits no longer if its host was lost.
     pub(super) fn child_left(&mut self, link: LinkId, is_host: bool) {
         if let Some(open) = &mut self.open {

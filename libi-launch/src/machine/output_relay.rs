@@ -74,6 +74,11 @@ impl OutputRelay {
         (self.merge, self.members) = (Some(OutputMerge::new(hold)), members);
     }
 
+    /// The session has so many members.
+    pub(super) fn set_members(&mut self, members: u32) {
+        self.members = members;
+    }
+
     /// Whether a piece is merged with others.
     fn merges(&self, piece: &OutputPiece) -> bool {
         self.merge.is_some() && piece.ranks.lowest().is_some_and(|lowest| lowest.0 < self.members)

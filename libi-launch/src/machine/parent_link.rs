@@ -254,6 +254,8 @@ impl ParentLink {
     /// Another node is the parent.
     pub(super) fn regain(&mut self, now: Instant) {
         (self.is_lost, self.in_tree, self.last_heard) = (false, true, now);
+        // A part of a membership that the old parent has sent.
+        (self.absent, self.below) = (Ranks::new(), Ranks::new());
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -362,6 +364,7 @@ pub(super) mod tests {
             absent: Ranks::new(),
             below: ranks.map(Rank).into_iter().collect(),
             top: false,
+            size: (4, 1),
             is_last,
         };
         let mut link = leader(0, 0);

@@ -18,6 +18,7 @@ mod feeding;
 mod file_links;
 mod folding;
 mod found;
+mod growth;
 mod limits;
 mod many;
 mod one_way;

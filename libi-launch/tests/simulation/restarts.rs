@@ -107,7 +107,7 @@ impl Cluster {
                 let is_member = (tree.me, tree.local, tree.has_parent) == (Some(*rank), true, true);
                 tree.joins && is_member && tree.branches.is_empty() && *progress == Progress::Joined
             }
-            None => !tree.joins,
+            None => !tree.joins || self.is_new(id),
         };
         if !is_right {
             self.restarts.wrong = Some(format!("{id:?}, {known:?}, has {tree:?}"));

@@ -39,6 +39,7 @@ use crate::direct::{Connections, DirectEvent};
 use crate::driver::Input;
 use crate::feeding::Feeding;
 use crate::file_links::FileLinks;
+use crate::growth::GrowthRecord;
 use crate::restarts::RestartRecord;
 use crate::scenario::{Fate, Scenario};
 use crate::staging::Disks;
@@ -132,6 +133,7 @@ pub(crate) struct Cluster {
     pub(crate) plain: PlainPrograms,
     pub(crate) commands: Commands,
     pub(crate) restarts: RestartRecord,
+    pub(crate) growth: GrowthRecord,
     /// The hosts that the session came up without.
     pub(crate) failed_at_up: BTreeSet<HostIndex>,
     pub(crate) disks: Disks,
@@ -180,6 +182,7 @@ impl Cluster {
             plain: PlainPrograms::default(),
             commands: Commands::default(),
             restarts: RestartRecord::default(),
+            growth: GrowthRecord::default(),
             failed_at_up: BTreeSet::new(),
             disks: Disks::default(),
             file_links,

@@ -79,8 +79,11 @@ impl SessionIo {
             Effect::SendStaged(link, at, length) => self.send_staged(link, at, length, events),
             Effect::RemoveStaged => self.staged = None,
             Effect::Carry(link) => self.carry(link),
-            Effect::Joins(link, ranks) => {
-                self.tell_group(libi_comm::Event::Joins { link, ranks, local: true }, turn);
+            Effect::Joins { link, ranks, local } => {
+                self.tell_group(libi_comm::Event::Joins { link, ranks, local }, turn);
+            }
+            Effect::Grows { size, absent } => {
+                self.tell_group(libi_comm::Event::Grows { size, absent }, turn);
             }
             Effect::DetachChild(link) => {
                 if let Some(link_io) = self.links.get_mut(&link) {

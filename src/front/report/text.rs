@@ -22,10 +22,12 @@ impl fmt::Display for LaunchReport {
         if joined == all {
             let (hosts, members) = (Counted(all, "host"), Counted(self.members as usize, "member"));
             write!(f, "{hosts} joined with {members} in {}", Rounded(self.took))?;
+            self.write_later(f)?;
             return self.write_the_rest(f);
         }
         let verdict = if self.up { "up" } else { "given up" };
         write!(f, "{joined} of {all} hosts joined; {verdict} after {}", Rounded(self.took))?;
+        self.write_later(f)?;
         let mut groups: BTreeMap<FailureText, Group> = BTreeMap::new();
         for (host, failure) in self.failed() {
             groups.entry(self.host_text(host, failure)).or_default().add(host, failure);
@@ -106,6 +108,11 @@ impl Group {
 }
 
 impl LaunchReport {
+    /// Hosts by which the session has grown, which the time is not of.
+    fn write_later(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.later > 0 { write!(f, "; {} came later", Counted(self.later, "host")) } else { Ok(()) }
+    }
+
     fn text(&self, failure: &Failure) -> FailureText {
         FailureText::of(failure, wording::shell(&self.backend).as_deref(), |launcher| {
             match self.hosts.get(launcher.0 as usize) {

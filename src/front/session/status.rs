@@ -12,6 +12,7 @@ use libi_launch::failure::{Cause, Exit, Failure};
 use libi_launch::machine::{Node, RestartError, WINDOW};
 use libi_launch::options::{LaunchOptions, OnLoss, StandardInput};
 
+use super::growth::GrowthStatus;
 use super::{LinkCounts, Stage};
 use crate::front::Error;
 use crate::front::choice::BackendReason;
@@ -24,10 +25,10 @@ use crate::front::wording::plain_cause;
 
 /// What is known of a session.
 pub(in crate::front) struct SessionStatus {
-    layout: Layout,
+    pub(super) layout: Layout,
     /// Why the launch uses its back-end.
     pub(in crate::front) reason: BackendReason,
-    began: Option<Instant>,
+    pub(super) began: Option<Instant>,
     pub(in crate::front) stage: Stage,
     pub(in crate::front) report: Option<Arc<LaunchReport>>,
     pub(in crate::front) files: Option<OutputFiles>,
@@ -50,6 +51,7 @@ pub(in crate::front) struct SessionStatus {
     detached: Ranks,
     /// The restarts that callers wait for, and their answers.
     pub(in crate::front) restarts: BTreeMap<Rank, Option<Result<(), RestartError>>>,
+    pub(in crate::front) growth: GrowthStatus,
     /// Hosts that were lost after the session was up, with the cause in words.
     pub(super) lost_hosts: BTreeMap<HostIndex, String>,
     /// How those members ended that led their hosts.
@@ -87,6 +89,7 @@ impl SessionStatus {
             ended: Ranks::new(),
             detached: Ranks::new(),
             restarts: BTreeMap::new(),
+            growth: GrowthStatus::new(options),
             lost_hosts: BTreeMap::new(),
             leader_exits: BTreeMap::new(),
             output_error: None,

@@ -154,6 +154,13 @@ impl Child {
         self.up_mut().is_some_and(|up| std::mem::replace(&mut up.in_doubt, doubts) != doubts)
     }
 
+    /// The session grows: others may depend on the child again.
+    pub(in crate::machine) fn may_get_dependents(&mut self) {
+        if let Some(up) = self.up_mut() {
+            up.no_dependents = false;
+        }
+    }
+
     /// Whether further hosts may be given to this child.
     pub(in crate::machine) fn takes_hosts(&self) -> bool {
         self.is_up()
@@ -186,6 +193,10 @@ impl Child {
 
     pub(in crate::machine) fn enter_tree(&mut self) {
         self.in_tree = true;
+    }
+
+    pub(in crate::machine) fn is_in_tree(&self) -> bool {
+        self.in_tree
     }
 
     /// Leaves the tree; returns whether the child was in it.

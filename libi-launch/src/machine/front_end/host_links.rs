@@ -16,6 +16,11 @@ impl HostLinks {
         Self { known: vec![None; hosts], direct: 0, in_channel: 0 }
     }
 
+    /// The session has so many hosts more.
+    pub(super) fn grow(&mut self, hosts: u32) {
+        self.known.resize(self.known.len() + hosts as usize, None);
+    }
+
     /// Records the state of a host's link. A host that is lost or relaunched has none; that of a host
     /// whose members have all ended stays known.
     pub(super) fn note(&mut self, report: &ChildMessage) {

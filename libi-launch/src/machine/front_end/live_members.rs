@@ -39,7 +39,15 @@ impl LiveMembers {
         is_first(&mut self.detached, rank)
     }
 
-    /// A new process is in the place of a member that has ended.
+    /// The session has so many ranks more, of members that do not live yet.
+    pub(super) fn grow(&mut self, ranks: u32) {
+        let size = self.gone.len() + ranks as usize;
+        self.gone.resize(size, true);
+        self.ended.resize(size, false);
+        self.detached.resize(size, false);
+    }
+
+    /// A new process is in the place of a member that has ended, or of one that did not live yet.
     pub(super) fn revive(&mut self, rank: Rank) {
         let at = rank.0 as usize;
         if let (Some(ended), Some(gone)) = (self.ended.get_mut(at), self.gone.get_mut(at)) {

@@ -30,6 +30,16 @@ use crate::machine::contract::Notice;
 use crate::machine::message::ChildMessage;
 use crate::machine::session_stage::SessionStage;
 
+/// The host whose launch a report is about.
+fn concerned(report: &ChildMessage) -> Option<HostIndex> {
+    match report {
+        ChildMessage::Joined(host, ..)
+        | ChildMessage::Failed(host, ..)
+        | ChildMessage::Relaunch(host, ..) => Some(*host),
+        _ => None,
+    }
+}
+
 impl FrontEndState {
     /// Records a report, or what a spare makes of it (`instead`); returns the notices that follow.
     /// `blocks` tells the ranks of a host.
@@ -42,6 +52,7 @@ impl FrontEndState {
         now: Instant,
     ) -> Vec<Notice> {
         let mut notices = Vec::new();
+        let stage = concerned(report).map_or(stage, |host| self.stage_of(host, stage));
         // The session is up without a host that joins now, or was given up: the host is ended.
         if !stage.is_before_up() && matches!(report, ChildMessage::Joined(..)) {
             return notices;
@@ -88,7 +99,7 @@ impl FrontEndState {
             ChildMessage::Relaunch(..)
             | ChildMessage::Link(..)
             | ChildMessage::InProgram(_)
-            | ChildMessage::NoDependents
+            | ChildMessage::NoDependents(_)
             | ChildMessage::NotDirect
             | ChildMessage::WantsDirect
             | ChildMessage::CannotLaunch(..)

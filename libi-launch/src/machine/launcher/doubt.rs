@@ -32,7 +32,7 @@ pub(super) struct Doubt {
 impl Launcher {
     /// Whether the parent launches beside this leader, and takes back what was not tried.
     pub(in crate::machine) fn set_parent_takes_back(&mut self, takes_back: bool) {
-        self.doubt.parent_takes_back = takes_back;
+        self.doubt = Doubt { parent_takes_back: takes_back, told: false };
     }
 
     /// Tells the parent if the leader has begun to doubt, or doubts no longer, and hands back what does not

@@ -60,7 +60,7 @@ impl Launcher {
         let rules = &terms.options.rules;
         let faults = self.faults.get(&launch.host).copied().unwrap_or(0);
         let made = launch.attempt.failed.saturating_add(faults);
-        let another = terms.is_launching && failure.is_retryable();
+        let another = terms.launches(launch.host) && failure.is_retryable();
         let turned_away = failure.is_throttled();
         if another && made.saturating_add(1) < attempts_allowed(rules.attempts.min(most), failure) {
             let back_off = back_off(rules, made);
@@ -123,7 +123,7 @@ impl Launcher {
         let next = Launch { attempt: launch.attempt.after_loss(), ..launch };
         let waits = others && !self.health.is_unusable() && may_be_lost(rules, launch.attempt);
         let is_last = launch.attempt.lost >= rules.attempts;
-        if !terms.is_launching || !waits && is_front && is_last {
+        if !terms.launches(launch.host) || !waits && is_front && is_last {
             self.give_up_host(launch, failure, reports);
         } else if waits || is_front {
             let back_off = back_off(rules, launch.attempt.lost);
@@ -155,7 +155,7 @@ impl Launcher {
         if !is_here {
             return;
         }
-        if !terms.is_launching {
+        if !terms.launches(launch.host) {
             let cut_short = terms.failure_of_waiting(Cause::Cancelled);
             reports.push(ChildMessage::Failed(launch.host, launch.attempt.after_loss(), cut_short));
         } else if may_be_lost(&terms.options.rules, launch.attempt) {
@@ -214,14 +214,22 @@ impl Launcher {
         }
     }
 
-    /// A leader is gone in a session that is up, and the hosts below it may come back.
+    /// A leader is gone in a session that is up, and the hosts below it may come back, but new ones.
     pub(in crate::machine) fn lost_alone(
         &mut self,
         launch: Launch,
         failure: Failure,
+        terms: &Terms,
         reports: &mut Vec<ChildMessage>,
     ) {
-        let _ = self.queue.child_lost(launch.host);
+        let share = self.queue.child_lost(launch.host);
+        let new = share.iter().flat_map(|share| share.hosts.iter()).filter(|host| terms.is_new(*host));
+        let new: Vec<Launch> = new.map(|host| Launch { host, attempt: self.attempt(host) }).collect();
+        for lost in new {
+            let cause = Cause::LauncherLost(launch.host);
+            let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
+            self.lost_with_launcher(lost, failure, terms, reports);
+        }
         reports.push(ChildMessage::Failed(launch.host, launch.attempt, failure));
     }
 
@@ -302,7 +310,7 @@ impl Launcher {
         reports: &mut Vec<ChildMessage>,
     ) {
         self.unreached.forget(lost.host);
-        if terms.is_launching && may_be_lost(&terms.options.rules, lost.attempt) {
+        if terms.launches(lost.host) && may_be_lost(&terms.options.rules, lost.attempt) {
             self.relaunch(lost, terms.now, &failure, terms, reports);
         } else {
             reports.push(ChildMessage::Failed(lost.host, lost.attempt.after_loss(), failure));

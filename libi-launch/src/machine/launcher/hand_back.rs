@@ -109,7 +109,7 @@ impl Launcher {
     ) {
         let speaks_of_here = failure.may_be_launcher_fault();
         let given_up = retry == Retry::Never;
-        if !terms.is_launching || failure.cause == Cause::SettleElapsed {
+        if !terms.launches(launch.host) || failure.cause == Cause::SettleElapsed {
             return self.give_up_host(launch, failure, reports);
         }
         if self.health.is_unusable() {
@@ -208,7 +208,7 @@ impl Launcher {
         let Some(spec) = self.specs.get_mut(&host).filter(|_| !is_old) else { return };
         // An attempt that is older than a known one is replaced.
         let next = if attempt < spec.attempt { spec.attempt.after_loss() } else { attempt };
-        if !terms.is_launching {
+        if !terms.launches(host) {
             if self.queue.remove_from_share(child, host) || terms.front.is_some() {
                 let failure = terms.failure_of_waiting(Cause::Cancelled);
                 reports.push(ChildMessage::Failed(host, next, failure));

@@ -229,11 +229,21 @@ impl Launcher {
     /// A node below this child has given up a host of the child's share for good: a later loss of
     /// that node does not change this.
     pub(in crate::machine) fn given_up_below(&mut self, child: HostIndex, host: HostIndex, terms: &Terms) {
-        if terms.is_launching && self.queue.remove_from_share(child, host) {
+        // One that was in the session does not come back either, should it look for another parent.
+        if self.queue.remove_from_share(child, host) && terms.launches(host) {
             self.may_share = true;
             if terms.front.is_none() {
                 self.specs.remove(&host);
             }
+        }
+    }
+
+    /// New hosts are none of this node any more: it has lost its parent, and others launch them.
+    pub(in crate::machine) fn forget_new(&mut self, children: &[HostIndex], settled: u32) {
+        let new: Vec<HostIndex> = self.specs.range(HostIndex(settled)..).map(|(host, _)| *host).collect();
+        for host in new {
+            self.specs.remove(&host);
+            children.iter().for_each(|child| _ = self.queue.remove_from_share(*child, host));
         }
     }
 

@@ -68,7 +68,7 @@ impl Leader {
     ) -> T {
         let Self { launcher, options, is_launching, staging, reports } = self;
         let (is_launching, staging) = (*is_launching, *staging);
-        let terms = Terms { now, began: at(0), options, is_launching, front: None, staging };
+        let terms = Terms { now, began: at(0), options, is_launching, settled: 0, front: None, staging };
         act(launcher, &terms, reports)
     }
 

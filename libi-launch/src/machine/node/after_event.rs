@@ -30,7 +30,7 @@ impl Node {
             self.send_reports(now, out);
         }
         self.launcher.clear_wake();
-        if self.stage.is_launching() {
+        if self.is_launching() {
             self.evaluate_launch_health(now, out);
             self.launch(now, out);
         }
@@ -81,7 +81,7 @@ impl Node {
             Role::Member(parent) => parent.deadline(),
         };
         let starters = self.starts.next_deadline().into_iter().chain(self.relays.next_deadline()).min();
-        let launches = if self.stage.is_launching() { self.launcher.next_wake() } else { None };
+        let launches = if self.is_launching() { self.launcher.next_wake() } else { None };
         let output = self.relay.next_wake(now);
         let commands = self.commands.next_deadline().into_iter().chain(self.moved.next_deadline()).min();
         let (files, orphans) = (self.sources.next_deadline(), self.orphans.next_deadline());

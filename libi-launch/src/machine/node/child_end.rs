@@ -158,7 +158,7 @@ impl Node {
         // no process depends on it.
         let is_leader = child.is_leader();
         self.stage.has_begun_to_end()
-            || is_leader && self.stage.is_up() && was_up && child.has_no_dependents()
+            || is_leader && self.stage_of(child).is_up() && was_up && child.has_no_dependents()
     }
 
     /// A host that was launched from here has failed, or is lost.
@@ -184,6 +184,7 @@ impl Node {
     /// No more evidence of a child's end will arrive: reports it, and handles the hosts that
     /// depended on it.
     pub(super) fn child_gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+        self.launcher_of_new_hosts_is_gone(link, now);
         self.cut(link, now, out);
         self.staged.forget(link);
         let Some(mut child) = self.children.remove(link) else { return };
@@ -216,8 +217,10 @@ impl Node {
             self.options.launch_method().has_exit_trailer(),
             now,
         );
+        // A new host is launched again, as before the session was up.
+        let was_in_session = self.stage_of(&child).was_up();
         let (ends, leaves) =
-            (self.stage.was_up() && was_up && !child.is_detached(), self.has_left(&child, was_up));
+            (was_in_session && was_up && !child.is_detached(), self.has_left(&child, was_up));
         if let Some(Launch { host, attempt }) =
             child.launch().filter(|_| !self.is_front() && child.is_of_bulk_start())
         {
@@ -245,8 +248,8 @@ impl Node {
                 launcher.adopted_failed(launch, failure, &terms, reports);
             }
             Some(launch) if is_alone => {
-                let (launcher, _, reports) = self.launcher(now);
-                launcher.lost_alone(launch, failure, reports);
+                let (launcher, terms, reports) = self.launcher(now);
+                launcher.lost_alone(launch, failure, &terms, reports);
             }
             Some(launch) => {
                 self.leader_failed(launch, was_up, with_others, failure, now);

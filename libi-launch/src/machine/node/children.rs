@@ -225,6 +225,9 @@ impl Node {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
+        if self.is_out_of_date(&report) {
+            return;
+        }
         let (leads, began) = (self.leads(), self.began);
         let Some(child) = self.children.get_mut(link) else { return };
         match (&mut report, child.host()) {
@@ -235,7 +238,10 @@ impl Node {
             }
             // A `Joined` after the child's failure or exit does not count.
             (ChildMessage::Joined(host, ..), Some(own)) if *host == own => return,
-            (ChildMessage::NoDependents, _) => {
+            (ChildMessage::NoDependents(hosts), _) => {
+                if self.growth.is_launching() || *hosts != self.growth.settled() {
+                    return; // it is of the time before the session has grown
+                }
                 child.on_no_dependents();
                 if child.is_detached() && self.stage.is_ending() {
                     // Only the link is left to be closed.
@@ -310,6 +316,9 @@ impl Node {
             }
             (ChildMessage::HandBack(host, attempt, tried), own) => {
                 let (back, tried) = (Launch { host: *host, attempt: *attempt }, *tried);
+                if self.new_host_is_handed_back(back, now) {
+                    return;
+                }
                 let (launcher, terms, reports) = self.launcher(now);
                 return own
                     .into_iter()

@@ -16,7 +16,7 @@ use crate::failure::{Cause, Exit, Failure, Phase};
 use crate::machine::child::Child;
 use crate::machine::commands::{
     CommandEnd, CommandId, CommandProcesses, CommandRequest, CommandSignal, CommandSpec, CommandTable,
-    Overdue, process_number,
+    LOWEST_NUMBER, Overdue, process_number,
 };
 use crate::machine::host_table::HostState;
 use crate::machine::message::{ChildMessage, Ending, ParentMessage, Program};
@@ -58,6 +58,12 @@ impl Commands {
         self.below = leaders.map(|branch| (branch.link, branch.ranks.clone())).collect();
     }
 
+    /// Further members are behind a branch.
+    pub(super) fn extend_branch(&mut self, link: LinkId, new: &Ranks) {
+        let of_link = self.below.iter_mut().filter(|(of, _)| *of == link);
+        of_link.for_each(|(_, ranks)| ranks.add_all(new));
+    }
+
     /// A branch is new.
     pub(super) fn add_branch(&mut self, link: LinkId, ranks: Ranks) {
         self.below.push((link, ranks));
@@ -73,7 +79,8 @@ impl Node {
         let chosen = (&request.hosts[..], request.per_host.get());
         let deadline = request.timeout.map_or(Instant::FAR_FUTURE, |timeout| now + timeout);
         let mut notices = Vec::new();
-        match self.commands.table.begin(request.command, chosen, (self.size, all), deadline) {
+        let lowest = self.size.max(LOWEST_NUMBER);
+        match self.commands.table.begin(request.command, chosen, (lowest, all), deadline) {
             None => self.has_no_numbers(&request, &mut notices),
             Some(_) if request.hosts.is_empty() => self.commands.table.close_empty(&mut notices),
             Some(first) => {

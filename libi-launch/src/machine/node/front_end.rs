@@ -126,6 +126,10 @@ impl Node {
                 self.give_up_open(&Cause::SettleElapsed, now, out);
                 self.send_reports(now, out);
             }
+            NextStep::Admit => {
+                self.admit_new_hosts(now, out);
+                self.send_reports(now, out);
+            }
             NextStep::Done => out.push(Effect::Notify(Notice::Done)),
         }
     }
@@ -135,6 +139,7 @@ impl Node {
         self.direct.forget_secret();
         let Role::FrontEnd(front) = &mut self.role else { return };
         let absent = front.leave_out_failed(self.launcher.specs(..));
+        self.growth.settle(front.hosts().count() as u32, &absent);
         let mut present = Ranks::first(self.size);
         present.remove_all(&absent);
         // A host that has not joined, and has not ended when asked to, has no place in the session.

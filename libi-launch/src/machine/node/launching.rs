@@ -188,6 +188,10 @@ impl Node {
         if certain {
             self.launcher.child_cannot_launch();
         }
+        if self.stage.is_up() {
+            self.growth.why_not = Some(why.clone());
+            return; // the front end launches nothing instead of the top of a tree
+        }
         if let Role::FrontEnd(front) = &mut self.role {
             front.leader_cannot_launch(child, why, certain);
         }

@@ -25,7 +25,9 @@ impl Node {
     /// is none of this node's any more, or not yet.
     pub(super) fn moves_away(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) -> bool {
         let launch = self.children.get(link).and_then(Child::launch);
-        let Some(launch) = launch.filter(|launch| launch.host != HostIndex(0)) else { return false };
+        // New hosts of a session that is up stay where they are.
+        let moves = |launch: &Launch| launch.host != HostIndex(0) && !self.stage.is_up();
+        let Some(launch) = launch.filter(moves) else { return false };
         let target = self.moves.target().and_then(|target| self.children.get(target));
         let is_up = target.is_some_and(Child::is_up);
         let greeted = self.moves.greeted(link);

@@ -1,5 +1,6 @@
 //! Hosts that lose their parent, and find another one; see [`machine::orphans`](crate::machine::orphans).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use libi_core::ids::{HostIndex, SessionId};
@@ -114,10 +115,12 @@ impl Node {
         if others.is_empty() || self.direct.addresses().is_none_or(<[_]>::is_empty) {
             return None;
         }
-        let hosts = match self.orphans.below(link) {
+        let hosts: BTreeSet<HostIndex> = match self.orphans.below(link) {
             Some(hosts) => hosts.clone(),
             None => self.launcher.hosts_below(lost).collect(),
         };
+        // New hosts do not come back.
+        let hosts = hosts.into_iter().filter(|host| !self.is_new(*host)).collect();
         let until = now + self.time_to_be_back();
         self.orphans.sever(link, Severed { lost, hosts, until });
         Some(own)
@@ -185,6 +188,7 @@ impl Node {
             let answer = ParentMessage::Adopts(self.ancestors_of_children());
             Self::send(link, Kind::Control, &answer, out);
             self.repeat_commands(link, &ranks, out);
+            self.repeat_growth(link, out);
             self.repeat_restarts(link, &ranks, out);
             out.push(Effect::Adopted { link, instead_of, ranks, place: claim.host.0 });
         }
@@ -233,6 +237,12 @@ impl Node {
         if !is_able || !self.stage.is_up() || !self.orphans.begin(now, self.time_to_be_back()) {
             return false;
         }
+        self.abandon_growth(now, out);
+        self.direct.parent_lost();
+        // What was to be said of the link to the old parent.
+        let of_link =
+            |report: &ChildMessage| matches!(report, ChildMessage::WantsDirect | ChildMessage::NotDirect);
+        self.reports.retain(|report| !of_link(report));
         let Role::Member(parent) = &mut self.role else { return false };
         parent.lose();
         if parent.leave_tree() {
@@ -281,12 +291,26 @@ impl Node {
         parent.on_heard(now);
         let Some(Launch { host, attempt }) = parent.identity().and_then(Identity::leads) else { return true };
         let is_agent = self.is_agent();
-        let below = self.launcher.specs(..).map(|spec| spec.host).filter(|other| *other != host).collect();
+        let below = self.hosts_below();
         out.extend([Effect::SendDirect(LinkId::PARENT), Effect::ReceiveDirect(LinkId::PARENT)]);
         Self::send_preamble(LinkId::PARENT, out);
         let claim = OrphanClaim { host, attempt, is_agent, below };
         Self::send(LinkId::PARENT, Kind::Control, &vec![ChildMessage::Orphan(Box::new(claim))], out);
         true
+    }
+
+    /// The hosts that may be below this one. Others that it was to launch have been handed back.
+    fn hosts_below(&self) -> Vec<HostIndex> {
+        let mut all: BTreeSet<HostIndex> = self.orphans.awaited().collect();
+        for (link, child) in self.children.leaders() {
+            let Some(host) = child.host() else { continue };
+            all.insert(host);
+            match self.orphans.below(link) {
+                Some(hosts) => all.extend(hosts),
+                None => all.extend(self.launcher.hosts_below(host)),
+            }
+        }
+        all.into_iter().collect()
     }
 
     /// A node above is the parent from now on; `None` if that was not awaited.

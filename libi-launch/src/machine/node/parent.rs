@@ -83,6 +83,7 @@ impl Node {
         // Children that have not joined by now would wait for `Go` in vain.
         self.abandon_queue(&Cause::Cancelled, now);
         self.stage.go_up();
+        self.growth.settle(membership.size.1, &absent);
         self.direct.forget_secret();
         self.end_those_before(Phase::Joined, &Cause::Cancelled, now, out);
         self.session_up(absent, below, Some(membership.top), now, out);
@@ -102,18 +103,22 @@ impl Node {
             (ParentMessage::Move(to), false) => self.move_to(to, now, out)?,
             (_, false) | (ParentMessage::Move(_), true) => return None,
             (ParentMessage::Share(host_specs, estimate), _) => {
-                self.launcher.accept(host_specs, estimate, self.options.is_static());
+                // New hosts have no place in a static tree.
+                let is_static = self.options.is_static() && !self.stage.is_up();
+                self.launcher.accept(host_specs, estimate, is_static);
                 self.correct_estimates(out);
                 let (launcher, terms, reports) = self.launcher(now);
                 launcher.hand_back_new_share(&terms, reports);
                 // When a node ends, its parent decides about the hosts below it.
-                if !self.stage.is_launching() && !self.stage.has_begun_to_end() {
+                if !self.is_launching() && !self.stage.has_begun_to_end() {
                     self.abandon_queue(&Cause::Cancelled, now);
                 }
                 self.listen(out);
             }
-            (ParentMessage::StopLaunching(why), _) if self.stage.is_launching() => {
-                self.conclude(&why, now, out);
+            (ParentMessage::StopLaunching(why), _) => {
+                if self.is_launching() {
+                    self.conclude(&why, now, out);
+                }
             }
             (ParentMessage::Go(membership), _) if self.stage.is_before_up() => {
                 self.on_membership(&membership, now, out);
@@ -125,14 +130,10 @@ impl Node {
             (ParentMessage::GiveUpOpen(why), _) if self.stage.is_launching() => {
                 self.give_up_open(&why, now, out);
             }
-            (
-                ParentMessage::StopLaunching(_)
-                | ParentMessage::GiveUpOpen(_)
-                | ParentMessage::Go(_)
-                | ParentMessage::Join(_),
-                _,
-            ) => {}
+            (ParentMessage::GiveUpOpen(_) | ParentMessage::Go(_) | ParentMessage::Join(_), _) => {}
             (ParentMessage::Restart(order), _) => self.on_restart_order(order, now, out),
+            (ParentMessage::Grow(order), _) => self.on_grow_order(&order, now, out),
+            (ParentMessage::Admit(membership), _) => self.on_admit(&membership, now, out),
             (ParentMessage::Relay(message), _) => self.on_relay_message(message, now, out),
             (ParentMessage::Source(host, attempt, addresses), _) => {
                 self.source_given(host, attempt, addresses, out);
@@ -211,6 +212,9 @@ impl Node {
 
     /// Stops launching, gives up hosts that have not joined, and tells the children to do the same.
     pub(super) fn conclude(&mut self, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
+        if self.stage.is_up() {
+            return self.stop_growing(why, now, out);
+        }
         self.stage.stop_launching();
         self.abandon_queue(why, now);
         self.send_to_children(&ParentMessage::StopLaunching(why.clone()), out);

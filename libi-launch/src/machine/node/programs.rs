@@ -186,7 +186,7 @@ impl Node {
         let below = [rank].into_iter().collect();
         let restarted = self.restarts.joins(rank, link);
         let message = if restarted.is_some() { ParentMessage::Join } else { ParentMessage::Go };
-        Self::send_membership(link, message, (&self.own_programs.absent, &below), false, out);
+        self.send_membership(link, message, (&self.own_programs.absent, &below), false, out);
         out.push(Effect::Carry(link));
         if let Some(order) = restarted {
             self.is_restarted(link, order, out);

@@ -152,7 +152,8 @@ impl Node {
         if let Some(merge) = self.relay.merge() {
             merge.member_returns(link);
         }
-        out.push(Effect::Joins(link, [order.rank].into_iter().collect()));
+        let ranks = [order.rank].into_iter().collect();
+        out.push(Effect::Joins { link, ranks, local: true });
         self.reports.push(ChildMessage::Restarted(order));
     }
 

@@ -32,6 +32,7 @@ impl Node {
         self.direct.forget_secret();
         self.forget_move();
         self.give_up_restarts(out);
+        self.give_up_growth(now, out);
         for link in self.children.links(|_| true) {
             self.ask_to_end(link, ending, now, out);
         }
@@ -155,6 +156,7 @@ impl Node {
             // Its processes are done at once.
             Event::Spawn(request) => self.spawn(*request, now, out),
             Event::Restart(rank) => self.restart(rank, now, out),
+            Event::Grow(request) => self.grow(*request, now, out),
             // The driver keeps a connection that has made its claim until it is answered.
             Event::Arrived(_, arrival, _) | Event::FilesWanted(arrival) => out.push(Effect::Refuse(arrival)),
             _ => {}
@@ -179,7 +181,10 @@ impl Node {
     /// It may end, unless members may be restarted.
     #[must_use]
     pub fn is_left_by_all(&self) -> bool {
-        let is_empty = self.children.is_empty() && self.starts.is_empty() && !self.orphans.awaits();
+        let is_empty = self.children.is_empty()
+            && self.starts.is_empty()
+            && !self.orphans.awaits()
+            && !self.growth.is_launching();
         self.is_agent() && self.stage.is_up() && is_empty && !self.restarts_members()
     }
 
@@ -189,9 +194,10 @@ impl Node {
         // The processes of commands depend on an agent, now or later.
         if matches!(self.role, Role::Member(_))
             && !self.is_agent()
+            && !self.growth.is_launching()
             && self.attachment.reports_no_dependents(self.stage, || depend_on_no_parent(children))
         {
-            self.reports.push(ChildMessage::NoDependents);
+            self.reports.push(ChildMessage::NoDependents(self.growth.settled()));
         }
     }
 }

@@ -55,7 +55,9 @@ impl Node {
             let Some(child) = self.children.get_mut(branch.link) else { continue };
             child.enter_tree();
             if !child.is_running() {
-                Self::send_membership(branch.link, ParentMessage::Go, (&absent, &branch.ranks), its_top, out);
+                // Below a new host, all are new.
+                let message = if self.has_joined_late() { ParentMessage::Join } else { ParentMessage::Go };
+                self.send_membership(branch.link, message, (&absent, &branch.ranks), its_top, out);
             }
         }
         if let Role::Member(parent) = &mut self.role {
@@ -99,15 +101,16 @@ impl Node {
         branches
     }
 
-    /// Sends the membership to a child, as `Go` or `Join`.
+    /// Sends the membership to a child, as `Go`, `Join` or `Admit`.
     pub(super) fn send_membership(
+        &self,
         link: LinkId,
         message: impl Fn(Membership) -> ParentMessage,
         (absent, below): (&Ranks, &Ranks),
         top: bool,
         out: &mut Vec<Effect>,
     ) {
-        for part in Membership::in_parts(absent, below, top) {
+        for part in Membership::in_parts(absent, below, top, (self.size, self.growth.settled())) {
             Self::send(link, Kind::Control, &message(part), out);
         }
     }
@@ -224,11 +227,12 @@ mod tests {
     fn a_large_membership_is_split_into_messages() {
         let scattered: Ranks = (0..250_000).map(|number| Rank(u32::MAX - 2 * number)).collect();
         let mut out = Vec::new();
-        Node::send_membership(LinkId(1), ParentMessage::Go, (&scattered, &Ranks::first(7)), true, &mut out);
+        let node = Node::member(1, String::new(), 1);
+        node.send_membership(LinkId(1), ParentMessage::Go, (&scattered, &Ranks::first(7)), true, &mut out);
         assert_eq!(out.len(), 3, "a message that is too long is not sent");
         out.clear();
         let none = Ranks::new();
-        Node::send_membership(LinkId(1), ParentMessage::Join, (&none, &none), false, &mut out);
+        node.send_membership(LinkId(1), ParentMessage::Join, (&none, &none), false, &mut out);
         assert_eq!(out.len(), 1);
     }
 }

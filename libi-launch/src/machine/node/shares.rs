@@ -1,6 +1,7 @@
 //! Sends hosts to children, and the estimates that they launch by.
 
 use libi_core::ids::HostIndex;
+use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
@@ -9,7 +10,7 @@ use super::{Effect, LinkId, Node, Role};
 use crate::failure::{Cause, Failure};
 use crate::machine::child::Child;
 use crate::machine::launcher::GivenHosts;
-use crate::machine::message::ParentMessage;
+use crate::machine::message::{HostSpec, ParentMessage};
 
 /// How many hosts fit into one message.
 const HOSTS_IN_A_MESSAGE: usize = 2_000;
@@ -70,7 +71,7 @@ impl Node {
     /// further launch, and no launch is in flight that will soon take them.
     pub(super) fn hand_down(&mut self, now: Instant, out: &mut Vec<Effect>) {
         if self.launcher.is_stuck(self.options.launch_limit().saturating_add(self.moves.held().len()), now)
-            && self.stage.is_launching()
+            && self.is_launching()
             && let Some((link, child)) = self.child_for_overflow()
             && let Some(given) = self.launcher.give_waiting_to(child)
         {
@@ -96,19 +97,24 @@ impl Node {
     }
 
     fn send_share(link: LinkId, given: GivenHosts, out: &mut Vec<Effect>) {
+        Self::send_specs(link, given.specs, given.estimate, out);
+    }
+
+    /// Sends hosts to a child, in messages that are not too long.
+    pub(super) fn send_specs(link: LinkId, specs: Vec<HostSpec>, estimate: Estimate, out: &mut Vec<Effect>) {
         let mut part = Vec::new();
         let mut weight = 0;
-        for spec in given.specs {
+        for spec in specs {
             weight += 1 + spec.blocks.len();
             part.push(spec);
             if weight >= HOSTS_IN_A_MESSAGE {
                 weight = 0;
-                let message = ParentMessage::Share(std::mem::take(&mut part), given.estimate);
+                let message = ParentMessage::Share(std::mem::take(&mut part), estimate);
                 Self::send(link, Kind::Control, &message, out);
             }
         }
         if !part.is_empty() {
-            Self::send(link, Kind::Control, &ParentMessage::Share(part, given.estimate), out);
+            Self::send(link, Kind::Control, &ParentMessage::Share(part, estimate), out);
         }
     }
 

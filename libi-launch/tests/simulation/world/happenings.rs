@@ -78,7 +78,9 @@ impl World for Cluster {
                 self.note_carried(from, link);
                 self.carry(from, link, agenda);
             }
-            Effect::Joins(link, ranks) => self.on_joins(from, link, &ranks),
+            Effect::Joins { link, ranks, local: true } => self.on_joins(from, link, &ranks),
+            Effect::Joins { link, ranks, local: false } => self.on_new_hosts(from, link, &ranks, agenda),
+            Effect::Grows { size, absent } => self.on_grows(from, size, &absent),
             Effect::Trust(_) | Effect::DetachChild(_) | Effect::TakeInput(_) => {}
             Effect::Input(bytes) => self.feed_programs(from, &bytes, agenda),
             Effect::Listen { .. }
@@ -92,6 +94,7 @@ impl World for Cluster {
             | Effect::ReceiveDirect(_) => self.connect(from, effect, agenda),
             Effect::SessionUp(tree) => {
                 self.check_joins(from, &tree);
+                self.check_new(from, &tree);
                 self.on_session_up(from, tree, agenda);
             }
             Effect::Cut(link, _) | Effect::Severed(link, ..) => self.on_link_cut(from, link),

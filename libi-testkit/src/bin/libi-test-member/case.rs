@@ -12,7 +12,7 @@ pub(crate) fn case(member: &Member, word: &str) -> Result<(), String> {
         let session = number.parse().ok().and_then(|number: usize| all.get(number));
         let session = session.ok_or_else(|| format!("{file} has no session {number}"))?;
         let absent: Ranks = (0..session.size).map(Rank).filter(|rank| !session.has(*rank)).collect();
-        if (member.size(), member.absent()) != (session.size, &absent) {
+        if (member.size(), member.absent()) != (session.size, absent.clone()) {
             let (size, is) = (member.size(), member.absent());
             return Err(format!("{}: {is} of {size} are absent, and should be {absent}", session.name));
         }

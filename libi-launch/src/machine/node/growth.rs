@@ -1,0 +1,336 @@
+//! New hosts of a session that is up: the request, what all nodes hear of it, and the nodes that launch.
+//! The head of [`machine::growth`](crate::machine::growth) has the tables.
+
+use libi_core::dist::layout::Block;
+use libi_core::ids::{HostIndex, Rank};
+use libi_core::plan::late::{Attempt, Launch};
+use libi_core::ranks::Ranks;
+use libi_core::time::Instant;
+use libi_core::wire::Kind;
+
+use super::{Child, Effect, LinkId, Node, Notice, Role};
+use crate::backend::LaunchMethod;
+use crate::failure::{Cause, Failure, Phase};
+use crate::machine::direct_links::CarriedSecret;
+use crate::machine::growth::{GrowOrder, GrowthError, GrowthRequest};
+use crate::machine::membership::RanksBehind;
+use crate::machine::message::{ChildMessage, HostSpec, Membership, ParentMessage};
+use crate::machine::session_stage::SessionStage;
+use crate::options::OnLoss;
+
+/// Every node.
+impl Node {
+    /// Whether hosts are launched, of a session that comes up or that grows.
+    pub(super) fn is_launching(&self) -> bool {
+        // A front end that is not the top leaves it to that.
+        let grows = || self.growth.is_launching() && (!self.is_front() || self.orphans.is_top());
+        self.stage.is_launching() || self.stage.is_up() && grows()
+    }
+
+    /// How many hosts are in the session, once it is up. Others are launched.
+    pub(super) fn settled_hosts(&self) -> u32 {
+        if self.stage.is_before_up() { 0 } else { self.growth.settled() }
+    }
+
+    /// Whether this host is not in the session yet, which is up.
+    pub(super) fn is_new(&self, host: HostIndex) -> bool {
+        self.stage.is_up() && self.growth.is_new(host)
+    }
+
+    /// How far the session has come for a child.
+    pub(super) fn stage_of(&self, child: &Child) -> SessionStage {
+        if child.host().is_some_and(|host| self.is_new(host)) { SessionStage::new() } else { self.stage }
+    }
+
+    /// The session is to grow: the parent says so.
+    pub(super) fn on_grow_order(&mut self, order: &GrowOrder, now: Instant, out: &mut Vec<Effect>) {
+        if self.stage.is_up() {
+            // What the last growth has left here is not awaited any more.
+            self.end_new_hosts(|_| true, now, out);
+            self.begin_growth(order, out);
+        }
+    }
+
+    fn begin_growth(&mut self, order: &GrowOrder, out: &mut Vec<Effect>) {
+        self.growth.begin(order.settled);
+        (self.size, self.programs) = (order.size, order.programs.clone());
+        self.relay.set_members(self.size);
+        // Whoever is above is no launcher, but of what it has launched.
+        self.launcher.set_parent_takes_back(false);
+        self.direct.set_secret(self.direct.orphans_secret().map(CarriedSecret::of_growth));
+        self.listen(out);
+        self.attachment.may_get_dependents();
+        for link in self.children.links(Child::is_up) {
+            self.children.get_mut(link).into_iter().for_each(Child::may_get_dependents);
+        }
+        self.send_to_children(&ParentMessage::Grow(Box::new(order.clone())), out);
+    }
+
+    /// No more hosts are launched; new ones that are not up are given up.
+    pub(super) fn stop_growing(&mut self, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
+        self.growth.stop();
+        self.abandon_queue(why, now);
+        self.send_to_children(&ParentMessage::StopLaunching(why.clone()), out);
+        self.end_new_hosts_for(|child| child.phase() < Phase::Joining, why, now, out);
+    }
+
+    /// This host has lost its parent, and may find another one: that is no reason to launch hosts.
+    pub(super) fn abandon_growth(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        if self.growth.stop() {
+            self.stop_growing(&Cause::Cancelled, now, out);
+            self.direct.forget_secret();
+        }
+        self.end_new_hosts(|_| true, now, out);
+        let children: Vec<_> = self.children.leaders().filter_map(|(_, child)| child.host()).collect();
+        self.launcher.forget_new(&children, self.growth.settled());
+    }
+
+    /// Whether a report is about an attempt at a new host that another one has replaced: hosts that were given
+    /// up with a lost node may go on for a while.
+    pub(super) fn is_out_of_date(&self, report: &ChildMessage) -> bool {
+        let (ChildMessage::Joined(host, attempt, _)
+        | ChildMessage::Failed(host, attempt, _)
+        | ChildMessage::Relaunch(host, attempt, _)) = report
+        else {
+            return false;
+        };
+        self.is_new(*host) && self.launcher.spec(*host).is_some_and(|spec| *attempt < spec.attempt)
+    }
+
+    fn end_new_hosts(&mut self, which: impl Fn(&Child) -> bool, now: Instant, out: &mut Vec<Effect>) {
+        self.end_new_hosts_for(which, &Cause::Cancelled, now, out);
+    }
+
+    /// Kills new hosts that this node has launched.
+    fn end_new_hosts_for(
+        &mut self,
+        which: impl Fn(&Child) -> bool,
+        why: &Cause,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        let growth = &self.growth;
+        let is_new = |child: &Child| child.host().is_some_and(|host| growth.is_new(host));
+        for link in self.children.links(|child| is_new(child) && which(child) && !child.is_ending()) {
+            self.force_end(link, why.clone(), now, out);
+        }
+    }
+
+    /// The parent says which new hosts are in the session.
+    pub(super) fn on_admit(&mut self, part: &Membership, now: Instant, out: &mut Vec<Effect>) {
+        let Role::Member(parent) = &mut self.role else { return };
+        let Some((absent, below)) = parent.on_membership(part) else { return };
+        if self.stage.is_up() {
+            self.size = part.size.0;
+            self.relay.set_members(self.size);
+            self.admit_new(&absent, &below, part.size.1, now, out);
+        }
+    }
+
+    /// New hosts that have joined are in the session, those with these ranks: they are in the tree from now on.
+    fn admit_new(&mut self, absent: &Ranks, below: &Ranks, hosts: u32, now: Instant, out: &mut Vec<Effect>) {
+        self.growth.stop();
+        self.abandon_queue(&Cause::Cancelled, now);
+        self.end_new_hosts(|child| child.phase() < Phase::Joined, now, out);
+        let expected = self.new_branches(below);
+        let unexpected = |link| expected.iter().all(|(other, _)| *other != link);
+        let growth = &self.growth;
+        let is_new =
+            |child: &Child| child.host().is_some_and(|host| growth.is_new(host)) && !child.is_ending();
+        for link in self.children.links(is_new).into_iter().filter(|link| unexpected(*link)) {
+            self.force_end(link, Cause::Cancelled, now, out);
+        }
+        self.growth.settle(hosts, absent);
+        self.attachment.may_get_dependents();
+        self.own_programs.set_absent(absent);
+        self.direct.forget_secret();
+        out.push(Effect::Grows { size: self.size, absent: absent.clone() });
+        let known: Vec<LinkId> = self.children.up().map(|(link, _)| link).collect();
+        for link in known {
+            let ranks = expected.iter().find(|(of, _)| *of == link).map(|(_, ranks)| ranks.clone());
+            let Some(child) = self.children.get_mut(link) else { continue };
+            let is_in_tree = child.is_in_tree();
+            match ranks {
+                Some(ranks) if !is_in_tree => self.admit_branch(link, absent, ranks, out),
+                ranks => {
+                    let ranks = ranks.unwrap_or_default();
+                    self.extend_branch(link, &ranks);
+                    self.send_membership(link, ParentMessage::Admit, (absent, &ranks), false, out);
+                }
+            }
+        }
+        self.await_orphans(out);
+    }
+
+    /// The children behind which the expected members of new hosts are.
+    fn new_branches(&mut self, below: &Ranks) -> Vec<(LinkId, Ranks)> {
+        let mut behind = RanksBehind::default();
+        for (hosts, link) in self.routes.drain() {
+            behind.add_blocks(link, self.launcher.specs(hosts).flat_map(|spec| &spec.blocks));
+        }
+        let children = &self.children;
+        let branches = behind.branches(below, |link| children.get(link).is_some_and(Child::is_up));
+        branches.into_iter().filter(|(_, ranks)| !ranks.is_empty()).collect()
+    }
+
+    /// A host that this node has launched, and those below it, are a branch from now on.
+    fn admit_branch(&mut self, link: LinkId, absent: &Ranks, ranks: Ranks, out: &mut Vec<Effect>) {
+        if let Some(child) = self.children.get_mut(link) {
+            child.enter_tree();
+        }
+        if let Some(merge) = self.relay.merge() {
+            merge.members_come(link, ranks.len());
+        }
+        self.commands.add_branch(link, ranks.clone());
+        self.orphans.set_behind(link, ranks.clone());
+        let ancestors = self.ancestors_of_children();
+        if !ancestors.is_empty() {
+            Self::send(link, Kind::Control, &ParentMessage::Ancestors(ancestors), out);
+        }
+        self.send_membership(link, ParentMessage::Join, (absent, &ranks), false, out);
+        out.push(Effect::Carry(link));
+        out.push(Effect::Joins { link, ranks, local: false });
+    }
+
+    /// Further members are behind a branch.
+    fn extend_branch(&mut self, link: LinkId, ranks: &Ranks) {
+        if ranks.is_empty() {
+            return;
+        }
+        if let Some(merge) = self.relay.merge() {
+            merge.members_come(link, ranks.len());
+        }
+        self.commands.extend_branch(link, ranks);
+        self.orphans.extend_behind(link, ranks);
+    }
+
+    /// A child that was adopted hears of the last growth, which it may have missed.
+    pub(super) fn repeat_growth(&self, link: LinkId, out: &mut Vec<Effect>) {
+        if self.growth.has_grown {
+            let (absent, none) = (&self.growth.absent, &Ranks::new());
+            self.send_membership(link, ParentMessage::Admit, (absent, none), false, out);
+        }
+    }
+}
+
+/// The front end.
+impl Node {
+    /// The user has further hosts join.
+    pub(super) fn grow(&mut self, request: GrowthRequest, now: Instant, out: &mut Vec<Effect>) {
+        if self.is_front()
+            && let Err(why) = self.order_growth(request, now, out)
+        {
+            out.push(Effect::Notify(Notice::NotGrown(why)));
+        }
+    }
+
+    fn order_growth(
+        &mut self,
+        request: GrowthRequest,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), GrowthError> {
+        if self.stage.is_before_up() {
+            return Err(GrowthError::NotUp);
+        } else if self.stage.has_begun_to_end() {
+            return Err(GrowthError::Ending);
+        } else if self.options.on_loss != OnLoss::Continue {
+            return Err(GrowthError::NotContinuing);
+        } else if self.options.launch_method().bulk().is_some() {
+            return Err(GrowthError::AllAtOnce);
+        }
+        let settled = self.growth.settled();
+        let size = self.size;
+        let Role::FrontEnd(front) = &mut self.role else { return Ok(()) };
+        let grown = front.begin_growth(&request, size, now)?;
+        let distributions = self.programs.len() as u32;
+        let specs: Vec<HostSpec> = (grown.first_host.0..)
+            .map(HostIndex)
+            .zip(request.hosts)
+            .map(|(host, spec)| {
+                let block = |block: Block| Block {
+                    first: Rank(block.first.0 + grown.first_rank.0),
+                    count: block.count,
+                    distribution: block.distribution + distributions,
+                };
+                let blocks = spec.blocks.into_iter().map(block).collect();
+                HostSpec { host, attempt: Attempt::default(), blocks, below: 0, faults: 0, ..spec }
+            })
+            .collect();
+        let programs = self.programs.iter().cloned().chain(request.programs).collect();
+        let order = GrowOrder { size: size + request.size, settled, programs };
+        self.begin_growth(&order, out);
+        let estimate = self.launcher.estimate();
+        if self.orphans.is_top() {
+            self.launcher.accept(specs, estimate, false);
+        } else {
+            specs.iter().for_each(|spec| self.launcher.expect(spec.clone()));
+            let is_top = |child: &Child| child.is_leader() && child.is_up() && child.is_in_tree();
+            match self.children.links(is_top).first().copied() {
+                Some(link) => Self::send_specs(link, specs, estimate, out),
+                None => self.fail_new_hosts(&Cause::Closed, now),
+            }
+        }
+        Ok(())
+    }
+
+    /// The new hosts have their verdicts: those that have joined take part.
+    pub(super) fn admit_new_hosts(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        let Role::FrontEnd(front) = &mut self.role else { return };
+        let new = self.launcher.specs(HostIndex(self.growth.settled())..);
+        let Some((grown, present)) = front.end_growth(new, now) else { return };
+        let mut absent = self.growth.absent.clone();
+        let mut left_out = Ranks::new();
+        left_out.add_run(grown.first_rank.0, grown.ranks);
+        left_out.remove_all(&present);
+        absent.add_all(&left_out);
+        let hosts = grown.first_host.0 + grown.hosts;
+        let is_grown = !present.is_empty();
+        self.admit_new(&absent, &present, hosts, now, out);
+        out.push(Effect::Notify(match is_grown {
+            true => Notice::Grown(grown),
+            false => Notice::NotGrown(GrowthError::TooFew(grown)),
+        }));
+    }
+
+    /// The session ends: it does not grow any more.
+    pub(super) fn give_up_growth(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        self.growth.stop();
+        if let Role::FrontEnd(front) = &mut self.role
+            && front.end_growth(std::iter::empty(), now).is_some()
+        {
+            out.push(Effect::Notify(Notice::NotGrown(GrowthError::Ending)));
+        }
+    }
+
+    /// The top of the tree, which launches the new hosts, is lost or cannot.
+    pub(super) fn launcher_of_new_hosts_is_gone(&mut self, link: LinkId, now: Instant) {
+        let is_it = self.is_front() && !self.orphans.is_top();
+        if is_it && self.children.get(link).is_some_and(Child::is_in_tree) {
+            let host = self.children.get(link).and_then(Child::host).unwrap_or(HostIndex(0));
+            self.fail_new_hosts(&Cause::LauncherLost(host), now);
+        }
+    }
+
+    fn fail_new_hosts(&mut self, why: &Cause, now: Instant) {
+        let Role::FrontEnd(front) = &self.role else { return };
+        let elapsed = front.growth_took(now);
+        let failure = Failure::without_evidence(Phase::Waiting, why.clone(), elapsed);
+        for host in front.new_hosts() {
+            let attempt = self.launcher.spec(host).map_or(Attempt::default(), |spec| spec.attempt);
+            self.reports.push(ChildMessage::Failed(host, attempt.after_loss(), failure.clone()));
+        }
+    }
+
+    /// A new host cannot be launched from the top, and is handed back: there is no other launcher.
+    pub(super) fn new_host_is_handed_back(&mut self, back: Launch, now: Instant) -> bool {
+        if !self.is_front() || !self.is_new(back.host) || self.orphans.is_top() {
+            return false;
+        }
+        let failure = self.growth.why_not.clone().unwrap_or_else(|| {
+            Failure::without_evidence(Phase::Waiting, Cause::Cancelled, now.since(self.began))
+        });
+        self.reports.push(ChildMessage::Failed(back.host, back.attempt, failure));
+        true
+    }
+}
