@@ -293,8 +293,8 @@ pub enum Event {
     /// This process is back: the link to the parent now leads to another process, which has adopted it.
     Reattached,
     /// The session has this many ranks from now on. `absent` are all that did not come up, earlier ones
-    /// included. Every process is told, each at another time, and before [`Joins`](Self::Joins) for new ranks
-    /// there. Only where calls [go on](Completion::continues).
+    /// included. Every process is told, each at another time, and before [`Joins`](Self::Joins) for new
+    /// ranks there. Only where calls [go on](Completion::continues).
     Grows {
         /// The number of ranks, absent ones included.
         size: u32,
@@ -309,7 +309,8 @@ pub enum Event {
         link: LinkId,
         /// All members at its other end.
         ranks: Ranks,
-        /// Whether it is a further member of this host. Otherwise it leads a new one, and may have branches.
+        /// Whether it is a further member of this host. Otherwise it leads a new one, and may have
+        /// branches.
         local: bool,
     },
     /// What has not come back from behind a severed link until now is lost, in this way.

@@ -47,7 +47,8 @@
 //! | `progress` | which calls are over here and at the neighbors, and how far a process may be ahead |
 //! | `losses`, `survival` | what follows when members are lost |
 //! | `orphans` | what follows when a process has another parent |
-//! | `joining` | what follows when another process takes the place of a lost member |
+//! | `joining` | what follows when another process takes the place of a lost member, or new ones come |
+//! | `growth` | how many ranks a session has that grows |
 //! | `frames` | which part a frame is for |
 //! | `probe` | how members find out that they wait for each other in different calls |
 //! | `traffic`, `flow_control` | how much passes over a link, and when |
@@ -109,7 +110,8 @@ mod context;
 mod eager;
 mod flow_control;
 mod frames;
-mod joining;
+mod growth;
+pub(crate) mod joining;
 pub(crate) mod kvs;
 mod link_map;
 mod losses;
@@ -167,8 +169,12 @@ pub struct Group {
     losses: Vec<Loss>,
     /// Members that are back, and the first calls with them, of which this member does not know yet.
     unannounced: Vec<(u64, Ranks)>,
-    /// The topology of a process that takes the place of a lost one, until it is told its first call.
+    /// The number of ranks that the program knows of.
+    told_size: u32,
+    /// The topology of a new process, until it is told its first call.
     awaiting_welcome: Option<Topology>,
+    /// Whether it was an orphan then.
+    was_orphan: bool,
     /// The last request to the parent to confirm, as long as it has not.
     unconfirmed: Option<u64>,
 }
@@ -233,6 +239,7 @@ impl Group {
             Event::Up(topology) if topology.joins => self.awaiting_welcome = Some(topology),
             Event::Up(topology) => {
                 self.view = GroupView::new(topology);
+                self.told_size = self.view.topology.size;
                 self.collective.up(&self.view);
                 return self.begin(now, out); // what was said of early calls was looked at with them
             }
@@ -250,6 +257,8 @@ impl Group {
                 self.awaiting_welcome = self.on_welcome(topology, frame, now, out);
                 return;
             }
+            Event::Severed(LinkId::PARENT, ..) if self.awaiting_welcome.is_some() => {}
+            Event::Reattached if self.awaiting_welcome.is_some() => self.reattached_before_welcome(out),
             event if !self.is_up => self.early_events.push(event),
             Event::Confirm(number) => {
                 if self.view.topology.has_parent {
@@ -262,7 +271,7 @@ impl Group {
             Event::Cut(link, reason) => self.cut(link, reason, now, out),
             Event::Severed(link, lost, reason) => self.severed(link, &lost, reason, now, out),
             Event::Adopted(adoption) => self.adopted(adoption, now, out),
-            Event::Grows { .. } => {}
+            Event::Grows { size, absent } => self.grows(size, &absent, now, out),
             Event::Joins { link, ranks, local } => self.joins(link, &ranks, local, now, out),
             Event::Reattached => self.reattached(out),
             Event::Forsaken(link, reason) => self.forsaken(link, reason, now, out),
@@ -283,6 +292,7 @@ impl Group {
         self.forget_joins();
         self.drop_upward(before, out);
         self.drop_closed(before, out);
+        self.announce_growth(before, out);
     }
 
     /// This process takes part from now on.
@@ -330,7 +340,7 @@ impl Group {
     }
 
     fn call(&mut self, id: CallId, call: Call, now: Instant, out: &mut Vec<Effect>) {
-        if let Some(why) = self.not_back(&call) {
+        if let Some(why) = self.not_there(&call).or_else(|| self.not_back(&call)) {
             return out.push(Effect::Finish(id, Err(why)));
         }
         match (call, self.view.topology.me) {

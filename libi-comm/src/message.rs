@@ -9,14 +9,15 @@ pub(crate) mod p2p;
 
 use bytes::{Buf, Bytes};
 use libi_core::ids::Rank;
-use libi_core::loss::{Loss, LossReason};
+use libi_core::loss::LossReason;
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
 use self::builder::FrameBuilder;
 use crate::contract::Frame;
 use crate::error::AbortCause;
-use crate::group::survival::{Missing, Plan, Report};
+use crate::group::joining::Welcome;
+use crate::group::survival::{Plan, Report};
 use crate::reduce::{Element, Op};
 
 /// The head of a message.
@@ -62,13 +63,15 @@ pub(crate) enum Message {
     TreeChanged { round: u64 },
     /// To the front end above the top: what was sent to and from these members may be lost.
     Moved { round: u64, moved: Vec<Ranks> },
-    /// To a process that takes the place of a lost member: its first call has this number, and these members
-    /// are missing since this round, in which others have moved. Others may be lost since.
-    Welcome { round: u64, first: u64, missing: Missing, lost: Ranks, losses: Vec<Loss>, moved: Vec<Ranks> },
-    /// To the front end above the top: other processes have taken the places of these lost members.
-    Joined { round: u64, ranks: Ranks },
+    /// To a new process: how it takes part. It passes this on to its branches.
+    Welcome(Welcome),
+    /// To the front end above the top: these members have joined, in the places of lost ones or as new
+    /// ranks. The session has so many ranks.
+    Joined { round: u64, ranks: Ranks, size: u32, absent: Ranks },
     /// The answer: what the front end sends from now on is for these processes.
     KnowsOfJoined { round: u64 },
+    /// To another parent than the first: this process is new, and has not had its welcome.
+    AwaitsWelcome,
 }
 
 /// The header of a frame of a collective call.
@@ -169,6 +172,7 @@ impl Message {
                 | Self::Aborted { .. }
                 | Self::TreeChanged { .. }
                 | Self::Confirm { .. }
+                | Self::AwaitsWelcome
         )
     }
 
@@ -200,6 +204,8 @@ pub fn is_of_a_call(frame: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::contract::Address;
+    use crate::group::kvs::Fences;
+    use crate::group::survival::Missing;
 
     #[test]
     fn frames_of_calls_are_told_from_news_of_the_group() {
@@ -234,16 +240,20 @@ mod tests {
             Message::Completed { before: 1, wanted: 2 },
             Message::TreeChanged { round: 1 },
             Message::Moved { round: 1, moved: Vec::new() },
-            Message::Welcome {
+            Message::Welcome(Welcome {
                 round: 1,
                 first: 1,
                 missing: Missing::default(),
+                moved: Vec::new(),
                 lost: Ranks::new(),
                 losses: Vec::new(),
-                moved: Vec::new(),
-            },
-            Message::Joined { round: 1, ranks: Ranks::new() },
+                size: 1,
+                absent: Ranks::new(),
+                fences: Fences::default(),
+            }),
+            Message::Joined { round: 1, ranks: Ranks::new(), size: 1, absent: Ranks::new() },
             Message::KnowsOfJoined { round: 1 },
+            Message::AwaitsWelcome,
         ] {
             assert_eq!(of(&news), (false, false), "{news:?}");
         }

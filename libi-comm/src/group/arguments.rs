@@ -80,15 +80,27 @@ pub(crate) fn prepare(
         _ if operation.senders == Senders::Root && root != Some(me) => Contribution::Nothing,
         contribution => contribution,
     };
-    let size = view.topology.size;
-    if let Contribution::Parts(parts) = &contribution
-        && operation.receivers == Receivers::Each
-        && parts.len() != size as usize
-    {
-        return Err(CommError::WrongPartCount { given: parts.len(), size });
-    }
+    let signature = CallSignature { kind, root, length: Length::Unknown };
+    is_for_size(&signature, &contribution, view.topology.size)?;
     let length = length(&contribution, stated)?;
-    Ok((CallSignature { kind, root, length }, contribution))
+    Ok((CallSignature { length, ..signature }, contribution))
+}
+
+/// Whether there is a part for each rank, if each gets its own. The session may have grown since the call
+/// was made.
+pub(crate) fn is_for_size(
+    called: &CallSignature,
+    contribution: &Contribution,
+    size: u32,
+) -> Result<(), CommError> {
+    match contribution {
+        Contribution::Parts(parts)
+            if called.operation().receivers == Receivers::Each && parts.len() != size as usize =>
+        {
+            Err(CommError::WrongPartCount { given: parts.len(), size })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What the caller states about lengths, if its own data agree with it.

@@ -15,7 +15,7 @@ use libi_core::ranks::Ranks;
 
 use self::aborts::LostBranch;
 use super::GroupView;
-use super::arguments::{Contribution, prepare};
+use super::arguments::{Contribution, is_for_size, prepare};
 use super::broken::{BrokenCalls, Due};
 use super::call_state::CallState;
 use super::context::CallContext;
@@ -82,11 +82,13 @@ impl Collective {
         self.survival = Survival::new(&self.completion, view);
     }
 
-    /// This process takes the place of a lost member. Its first call has this number.
+    /// This process is new. Its first call has this number.
     pub(crate) fn begin_at(&mut self, round: u64, first: u64, missing: Missing, view: &GroupView) {
         (self.first, self.next, self.known_before) = (first, first, first);
-        self.progress.restart(first, first, view.links_from(first));
-        self.survival.begin_at(round, first, missing);
+        // Fences of earlier calls pass here on their way to all servers of keys.
+        let early = if view.topology.local { first } else { 0 };
+        self.progress.restart(early, first, view.links_from(first));
+        self.survival.begin_at(round, first, missing, view);
     }
 
     /// The number of this member's next call.
@@ -127,17 +129,18 @@ impl Collective {
             }
             call => call,
         };
-        let (called, contribution) = match prepare(call, me, self.completion.continues, ctx.view) {
-            Ok(entered) => entered,
-            Err(why) => {
-                // The other members would wait for this one.
-                let cause = match &why {
-                    CommError::PeerLost { ranks, .. } => AbortCause::Lost(ranks.clone()),
-                    _ => AbortCause::Failed(Some(me), why.to_string()),
-                };
-                return self.fail(nth, why, cause, ctx);
-            }
-        };
+        let (called, contribution) =
+            match prepare(call, me, self.completion.continues, &ctx.view.of_call(nth)) {
+                Ok(entered) => entered,
+                Err(why) => {
+                    // The other members would wait for this one.
+                    let cause = match &why {
+                        CommError::PeerLost { ranks, .. } => AbortCause::Lost(ranks.clone()),
+                        _ => AbortCause::Failed(Some(me), why.to_string()),
+                    };
+                    return self.fail(nth, why, cause, ctx);
+                }
+            };
         if self.continues() {
             self.survival.keep(nth, called, &contribution);
         }
@@ -161,6 +164,10 @@ impl Collective {
             Err(Some(cause)) => return self.begin_abort(nth, cause, ctx),
             Err(None) => return,
         };
+        if let Err(why) = is_for_size(&by.1, &contribution, view.topology.size) {
+            let cause = AbortCause::Failed(Some(me), why.to_string());
+            return self.fail(nth, why, cause, ctx);
+        }
         if let Some(cause) = self.register(nth, by, view) {
             return self.begin_abort(nth, cause, ctx);
         }
@@ -423,7 +430,8 @@ impl Collective {
         let hear = branches.filter(|branch| all_hear || !branch.ranks.is_empty()).map(|branch| branch.link);
         let links = hear.filter(|link| self.entered.contains(*link));
         links.for_each(|link| state.to_notify.insert(link, ()));
-        let decided_in = state.decided_in.take();
+        // What a fence says is for all servers of keys, also for those that have come since.
+        let decided_in = state.decided_in.take().filter(|_| !all_hear);
         if let Err(why) = state.all_called(&mut ctx.seen_in(decided_in.as_deref().unwrap_or(&view))) {
             return self.fail_here(nth, why, ctx);
         }

@@ -50,12 +50,13 @@ impl Group {
                 self.continue_without_lost(now, out);
             }
             Message::Moved { round, moved } => {
-                if view.topology.is_front_end() && !view.topology.top {
+                if view.is_above_top() {
                     p2p.moved(round, &moved, &Ranks::new(), view, out);
                 }
             }
-            Message::Joined { round, ranks } => {
-                if view.topology.is_front_end() && !view.topology.top {
+            Message::Joined { round, ranks, size, absent } => {
+                if view.is_above_top() {
+                    self.hears_of_growth(size, &absent);
                     self.hears_of_joined(link, round, &ranks, out);
                 }
             }
@@ -64,7 +65,8 @@ impl Group {
                     view.joining_members.are_told_of(round);
                 }
             }
-            Message::Welcome { .. } => {}
+            Message::Welcome(_) => {}
+            Message::AwaitsWelcome => self.awaits_welcome(link, now, out),
             Message::Halt { round, nth } => {
                 if Some(link) == view.collective_parent() {
                     collective.on_halt(round, nth, &mut CallContext { now, view, kvs, memory, out });

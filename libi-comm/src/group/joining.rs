@@ -1,7 +1,8 @@
-//! What a group does when another process takes the place of a lost member.
+//! What a group does when new processes join a session: one that takes the place of a lost member, or hosts
+//! by which the session [grows](super::growth).
 //!
-//! The process is started on the host of the lost one, and its parent is the same. Its parent learns of it
-//! [from its driver](Event::Joins), and tells the top; all processes learn of it by a
+//! A process in the place of a lost one is started on the same host, and its parent is the same. Its
+//! parent learns of it [from its driver](Event::Joins), and tells the top; all processes learn of it by a
 //! [plan](super::survival), at the same place in the order of frames:
 //!
 //! ```text
@@ -36,21 +37,22 @@
 //! sends to the member until it has confirmed (`KnowsOfJoined`) that it knows of the new process.
 
 mod admission;
+mod welcome;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
-use libi_core::loss::{Loss, LossReason};
+use libi_core::loss::LossReason;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::topology::Topology;
 use serde::{Deserialize, Serialize};
 
 use self::admission::Admitted;
+pub(crate) use self::welcome::Welcome;
 use super::context::CallContext;
-use super::survival::Missing;
-use super::{Group, GroupView, view};
+use super::growth::Growths;
+use super::{Group, view};
 use crate::contract::{Address, Call, Effect};
 use crate::error::CommError;
 use crate::message::Message;
@@ -63,19 +65,32 @@ struct Join {
     ranks: Ranks,
 }
 
-/// Members that have joined, as long as earlier calls are in progress.
+/// Members that have joined, and how the session has grown, as long as earlier calls are in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Joins(Vec<Join>);
+pub(crate) struct Joins {
+    those: Vec<Join>,
+    pub(super) growths: Growths,
+}
 
 impl Joins {
     pub(crate) fn add(&mut self, round: u64, first: u64, ranks: Ranks) {
         if !ranks.is_empty() {
-            self.0.push(Join { round, first, ranks });
+            self.those.push(Join { round, first, ranks });
         }
     }
 
+    /// The session has had so many ranks before this call.
+    pub(crate) fn grow(&mut self, first: u64, before: u32) {
+        self.growths.add(first, before);
+    }
+
+    /// Members that join now begin with no earlier call than this one.
+    pub(crate) fn earliest(&self) -> u64 {
+        self.growths.last()
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.those.is_empty() && self.growths.is_empty()
     }
 
     /// All of them.
@@ -85,7 +100,7 @@ impl Joins {
 
     fn those(&self, is_meant: impl Fn(&Join) -> bool) -> Ranks {
         let mut all = Ranks::new();
-        for join in self.0.iter().filter(|join| is_meant(join)) {
+        for join in self.those.iter().filter(|join| is_meant(join)) {
             all.add_all(&join.ranks);
         }
         all
@@ -103,33 +118,47 @@ impl Joins {
 
     /// The first call of the first of these members.
     pub(crate) fn first_of(&self, ranks: &Ranks) -> Option<u64> {
-        let among = self.0.iter().filter(|join| !join.ranks.intersection(ranks).is_empty());
+        let among = self.those.iter().filter(|join| !join.ranks.intersection(ranks).is_empty());
         among.map(|join| join.first).min()
     }
 
     /// The first calls, in ascending order.
     pub(crate) fn firsts(&self) -> Vec<u64> {
-        let mut firsts: Vec<u64> = self.0.iter().map(|join| join.first).collect();
+        let mut firsts: Vec<u64> = self.those.iter().map(|join| join.first).collect();
         firsts.sort_unstable();
         firsts
     }
 
     pub(crate) fn remove_all(&mut self, ranks: &Ranks) {
-        self.0.iter_mut().for_each(|join| join.ranks.remove_all(ranks));
-        self.0.retain(|join| !join.ranks.is_empty());
+        self.those.iter_mut().for_each(|join| join.ranks.remove_all(ranks));
+        self.those.retain(|join| !join.ranks.is_empty());
     }
 
     /// All members have completed the calls before this number.
     pub(crate) fn forget_before(&mut self, completed: u64) {
-        self.0.retain(|join| join.first >= completed);
+        self.growths.forget_before(completed);
+        self.those.retain(|join| join.first >= completed);
     }
+}
+
+/// A process that is no branch before the next plan.
+#[derive(Clone, Debug)]
+pub(super) struct Arrival {
+    pub(super) link: LinkId,
+    pub(super) ranks: Ranks,
+    /// Whether it is a further member of this host.
+    pub(super) local: bool,
 }
 
 /// What a group knows of members that join.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Joining {
-    /// Processes that are no branches before the next plan, with their members.
-    pub(super) arriving: Vec<(LinkId, Ranks)>,
+    pub(super) arriving: Vec<Arrival>,
+    /// Processes that were adopted instead of a link behind which no members were: if they are new, they
+    /// arrive.
+    strays: Vec<(LinkId, Ranks)>,
+    /// The links to processes that were adopted, and await their welcome.
+    unwelcome: BTreeSet<LinkId>,
     pub(super) joins: Joins,
     /// The round in which each member has joined last, of those that have ever.
     admitted: BTreeMap<Rank, u64>,
@@ -170,6 +199,11 @@ impl Joining {
         matches!(to, Address::Rank(rank) if self.untold.values().any(|ranks| ranks.contains(rank)))
     }
 
+    /// A process is adopted instead of a link behind which none was expected.
+    pub(super) fn strays(&mut self, link: LinkId, ranks: Ranks) {
+        self.strays.push((link, ranks));
+    }
+
     /// Others say in which round a lost process had joined.
     pub(super) fn had_joined(&mut self, joined: &[(Rank, u64)]) {
         for (rank, round) in joined {
@@ -185,7 +219,7 @@ impl Joining {
 }
 
 impl Group {
-    /// A process has taken the place of a lost member of this host.
+    /// A new process is there: in the place of a lost member of this host, or with new ranks.
     pub(super) fn joins(
         &mut self,
         link: LinkId,
@@ -194,37 +228,52 @@ impl Group {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        let ranks = ranks.intersection(&self.view.lost);
-        if !self.collective.continues() || ranks.is_empty() || !local {
+        let mut ranks = ranks.clone();
+        let mut taken = Ranks::first(self.view.topology.size);
+        taken.remove_all(&self.view.lost);
+        ranks.remove_all(&taken);
+        if !self.collective.continues() || ranks.is_empty() {
             return;
         }
-        self.view.joining_members.arriving.push((link, ranks));
+        self.view.joining_members.arriving.push(Arrival { link, ranks, local });
+        self.reports_arrival(now, out);
+    }
+
+    /// There is more to report of members that join.
+    fn reports_arrival(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let Self { collective, view, kvs, memory, .. } = self;
         collective.arrives(&mut CallContext { now, view, kvs, memory, out });
         self.continue_without_lost(now, out);
     }
 
+    /// The link to a process that is no branch yet is closed. False if there is no such process. Its
+    /// members are lost as before, or will be with the plan; those below may come back.
+    pub(super) fn arrival_lost(&mut self, link: LinkId, how: Option<&LossReason>) -> bool {
+        let joining = &mut self.view.joining_members;
+        let is_one = joining.arriving.iter().any(|arrival| arrival.link == link);
+        if is_one {
+            joining.closed(link, Ranks::new(), how.cloned());
+            self.view.cut.insert(link);
+        }
+        is_one
+    }
+
     /// What was sent to and from the processes before these is over.
     pub(super) fn forget_predecessors(&mut self, admitted: &Admitted, out: &mut Vec<Effect>) {
         if !admitted.unheard.is_empty() {
-            out.push(Effect::Lost(admitted.unheard.clone(), None));
+            let known = self.known_to_program(&admitted.unheard);
+            out.extend((!known.is_empty()).then_some(Effect::Lost(known, None)));
             self.p2p.lost(&admitted.unheard, &self.view, out);
         }
         self.p2p.joined(&admitted.back);
     }
 
     /// Calls go on with members that have joined.
-    pub(super) fn admitted(
-        &mut self,
-        admitted: &Admitted,
-        moved: &[Ranks],
-        now: Instant,
-        out: &mut Vec<Effect>,
-    ) {
-        let Admitted { back, lost, here, .. } = admitted;
+    pub(super) fn admitted(&mut self, admitted: &Admitted, now: Instant, out: &mut Vec<Effect>) {
+        let Admitted { back, lost, .. } = admitted;
         if !back.is_empty() {
             let mine: Ranks = self.view.topology.me.into_iter().collect();
-            for join in &self.view.joining_members.joins.0 {
+            for join in &self.view.joining_members.joins.those {
                 let mut ranks = join.ranks.intersection(back);
                 ranks.remove_all(&mine);
                 if !ranks.is_empty() {
@@ -234,20 +283,11 @@ impl Group {
             if self.view.topology.top && self.view.topology.has_parent {
                 let round = self.collective.round();
                 self.view.joining_members.untold.insert(round, back.clone());
-                let message = Message::Joined { round, ranks: back.clone() };
+                let Topology { size, absent, .. } = &self.view.topology;
+                let (ranks, absent) = (back.clone(), absent.clone());
+                let message = Message::Joined { round, ranks, size: *size, absent };
                 out.push(Effect::Send(LinkId::PARENT, message.frame(None)));
             }
-        }
-        for &(link, first) in here {
-            let mut ranks = self.view.missing.clone();
-            ranks.remove_all(&self.view.topology.absent);
-            let missing = Missing { ranks, joins: self.view.joins().clone() };
-            let round = self.collective.round();
-            let (lost, losses, moved) =
-                (self.view.lost.clone(), self.reasons(&self.view.lost), moved.to_vec());
-            let message = Message::Welcome { round, first, missing, lost, losses, moved };
-            out.push(Effect::Send(link, message.frame(None)));
-            self.collective.tell_aborted(link, out);
         }
         self.announce(out);
         // The plan may be older than the report with these.
@@ -270,11 +310,19 @@ impl Group {
     /// Tells the program of members that are back, from the call on that it makes next.
     pub(super) fn announce(&mut self, out: &mut Vec<Effect>) {
         let next = if self.view.topology.me.is_some() { self.collective.next_call() } else { u64::MAX };
-        while let Some(at) = self.unannounced.iter().position(|(first, _)| *first <= next) {
-            let (first, mut ranks) = self.unannounced.swap_remove(at);
-            ranks.remove_all(&self.view.lost);
-            if !ranks.is_empty() {
-                out.push(Effect::Joined(ranks, first));
+        // Those that are new come after the news that there are such ranks.
+        let known = Ranks::first(self.told_size);
+        let is_due = |(first, ranks): &(u64, Ranks)| *first <= next && !ranks.intersection(&known).is_empty();
+        while let Some(at) = self.unannounced.iter().position(is_due) {
+            let (first, ranks) = &mut self.unannounced[at];
+            let (first, mut joined) = (*first, ranks.intersection(&known));
+            ranks.remove_all(&known);
+            if ranks.is_empty() {
+                self.unannounced.swap_remove(at);
+            }
+            joined.remove_all(&self.view.lost);
+            if !joined.is_empty() {
+                out.push(Effect::Joined(joined, first));
             }
         }
     }
@@ -287,7 +335,8 @@ impl Group {
         self.view.missing.remove_all(&back);
         self.p2p.joined(&back);
         self.forget_losses(&back);
-        out.extend((!back.is_empty()).then_some(Effect::Joined(back, 0)));
+        self.unannounced.extend((!back.is_empty()).then_some((0, back)));
+        self.announce(out);
     }
 
     /// How these members were lost before is of no interest any more. It is until they are lost once more:
@@ -306,48 +355,5 @@ impl Group {
         };
         let is_it = |(_, ranks): &&(u64, Ranks)| ranks.contains(*rank);
         self.unannounced.iter().find(is_it).map(|_| view::lost(*rank))
-    }
-}
-
-/// In the new process.
-impl Group {
-    /// A frame has arrived before this process takes part.
-    pub(super) fn on_welcome(
-        &mut self,
-        topology: Topology,
-        frame: Bytes,
-        now: Instant,
-        out: &mut Vec<Effect>,
-    ) -> Option<Topology> {
-        let Some((Message::Welcome { round, first, missing, lost, losses, moved }, _)) =
-            Message::decode(frame)
-        else {
-            return Some(topology);
-        };
-        self.view = GroupView::new(topology);
-        self.view.missing.add_all(&missing.ranks);
-        self.view.joining_members.joins = missing.joins.clone();
-        for join in &missing.joins.0 {
-            let joined: Vec<_> = join.ranks.iter().map(|rank| (rank, join.round)).collect();
-            self.view.joining_members.had_joined(&joined);
-        }
-        self.collective.up(&self.view);
-        self.collective.begin_at(round, first, missing, &self.view);
-        out.push(Effect::Begins(first));
-        let mut unknown = lost.clone();
-        for Loss { ranks, reason } in &losses {
-            unknown.remove_all(ranks);
-            out.push(Effect::Lost(ranks.clone(), Some(reason.clone())));
-        }
-        out.extend((!unknown.is_empty()).then_some(Effect::Lost(unknown, None)));
-        (self.view.lost, self.losses) = (lost, losses);
-        // Others may have known of this process before its parent did, which had moved.
-        let new = self.view.joins().in_round(round);
-        let is_new = self.view.topology.me.is_some_and(|me| new.contains(me));
-        if !is_new {
-            self.p2p.moved(round, &moved, &new, &self.view, out);
-        }
-        self.begin(now, out);
-        None
     }
 }

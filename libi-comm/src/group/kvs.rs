@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
+use serde::{Deserialize, Serialize};
 
 use super::GroupView;
 use crate::contract::{CallId, Effect, KeyScope, Outcome};
@@ -106,7 +107,32 @@ pub(crate) struct KeyStore {
     server_lost: Option<CommError>,
 }
 
+/// How many fences a process has passed, and the highest number of fences and the highest count of all
+/// versions that it has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fences {
+    passed: u64,
+    seen: (u64, u64),
+}
+
+impl Fences {
+    #[cfg(test)]
+    pub(crate) const fn passed(&self) -> u64 {
+        self.passed
+    }
+}
+
 impl KeyStore {
+    /// What a new process has to know.
+    pub(crate) const fn fences(&self) -> Fences {
+        Fences { passed: self.fences, seen: self.seen }
+    }
+
+    /// This process is new: the one above has come so far.
+    pub(crate) fn begin_at(&mut self, Fences { passed, seen }: Fences) {
+        (self.fences, self.seen) = (passed, seen);
+    }
+
     /// Values leave the process as they are put, so it need not stay for them.
     #[allow(clippy::unused_self, reason = "the parts of a group have the same interface")]
     pub(crate) const fn is_idle(&self) -> bool {

@@ -21,10 +21,7 @@ impl Group {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        if self.view.joining_members.arriving.iter().any(|(arriving, _)| *arriving == link) {
-            // Its members are lost as before, or will be with the plan.
-            self.view.cut.insert(link);
-            self.view.joining_members.closed(link, Ranks::new(), reason);
+        if self.arrival_lost(link, reason.as_ref()) {
             return;
         }
         if !self.view.is_in_tree(link) {
@@ -88,13 +85,16 @@ impl Group {
             let (round, changes) = (collective.round(), collective.tree_changes());
             let replaced = view.rebuild(&changes);
             let admitted = view.admit(&plan, &changes);
+            view.grow(&plan);
             view.leave_out(&plan.missing);
+            self.welcome(&admitted, &plan, out);
+            let Self { collective, view, kvs, memory, .. } = self;
             collective.resume(&plan, &before, &replaced, &mut CallContext { now, view, kvs, memory, out });
             if !admitted.back.is_empty() {
                 self.forget_predecessors(&admitted, out);
             }
             self.members_moved(round, &plan, &replaced, out);
-            self.admitted(&admitted, &plan.moved, now, out);
+            self.admitted(&admitted, now, out);
             let Self { collective, view, kvs, memory, .. } = self;
             next = collective.react_to_loss(&mut CallContext { now, view, kvs, memory, out });
         }
@@ -115,11 +115,13 @@ impl Group {
         let again = self.view.joining_members.have_joined(ranks);
         self.forget_losses(&again);
         self.unannounced.iter_mut().for_each(|(_, back)| back.remove_all(ranks));
+        self.unannounced.retain(|(_, back)| !back.is_empty());
         if let Some(reason) = reason.clone() {
             self.losses.push(Loss { ranks: ranks.clone(), reason });
         }
         // A program that sees a call fail by the loss finds the loss among those that are known.
-        out.push(Effect::Lost(ranks.clone(), reason.clone()));
+        let known = self.known_to_program(ranks);
+        out.extend((!known.is_empty()).then(|| Effect::Lost(known, reason.clone())));
         let Self { collective, view, kvs, p2p, memory, .. } = self;
         let parent = Some(LinkId::PARENT).filter(|_| view.topology.has_parent);
         let branches = view.topology.branches.iter().map(|branch| branch.link).chain(view.joining_links());

@@ -50,7 +50,7 @@ use libi_core::topology::Branch;
 
 use super::Group;
 use super::context::CallContext;
-use super::joining::Joins;
+use super::joining::{Arrival, Joins};
 use super::survival::{Plan, TreeChanges};
 use super::view::{GroupView, WayUp};
 use crate::contract::{Adoption, Effect};
@@ -79,14 +79,17 @@ impl GroupView {
 
     /// Whether a frame that has arrived over a link goes through the tree, which has this link.
     pub(super) fn is_in_tree(&self, link: LinkId) -> bool {
-        let arriving = &self.joining_members.arriving;
-        self.joining.iter().all(|adoption| adoption.link != link)
-            && arriving.iter().all(|(arriving, _)| *arriving != link)
+        self.joining.iter().all(|adoption| adoption.link != link) && !self.is_arriving(link)
     }
 
-    /// Processes of this host that take part from the next plan on.
-    pub(super) fn arrived(&self) -> impl Iterator<Item = &(LinkId, Ranks)> {
-        self.joining_members.arriving.iter().filter(|(link, _)| !self.cut.contains(link))
+    /// Whether a new process is at the other end of a link, which is no branch yet.
+    pub(super) fn is_arriving(&self, link: LinkId) -> bool {
+        self.joining_members.arriving.iter().any(|arrival| arrival.link == link)
+    }
+
+    /// New processes below this one that take part from the next plan on.
+    pub(super) fn arrived(&self) -> impl Iterator<Item = &Arrival> {
+        self.joining_members.arriving.iter().filter(|arrival| !self.cut.contains(&arrival.link))
     }
 
     /// Members that have joined, as long as earlier calls are in progress.
@@ -167,6 +170,9 @@ impl Group {
             self.regions.remove(&link);
             return;
         }
+        if self.arrival_lost(link, reason.as_ref()) {
+            return;
+        }
         let Some(behind) = self.view.members_behind(link).cloned() else { return };
         if !self.view.cut.insert(link) {
             return;
@@ -190,7 +196,9 @@ impl Group {
     /// An orphan is back.
     pub(super) fn adopted(&mut self, mut adoption: Adoption, now: Instant, out: &mut Vec<Effect>) {
         let link = adoption.link;
-        let Some(awaited) = self.view.severed.get_mut(&adoption.instead_of) else { return };
+        let Some(awaited) = self.view.severed.get_mut(&adoption.instead_of) else {
+            return self.view.joining_members.strays(link, adoption.ranks);
+        };
         adoption.ranks = awaited.intersection(&adoption.ranks);
         awaited.remove_all(&adoption.ranks);
         self.view.joining.push(adoption);

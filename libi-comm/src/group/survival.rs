@@ -288,10 +288,10 @@ impl Survival {
         report.moved.extend(view.joining.iter().map(|adoption| adoption.ranks.clone()));
         report.called = report.called.max(called);
         let arrived = || view.arrived();
-        arrived().for_each(|(_, ranks)| report.joins.add_all(ranks));
+        arrived().for_each(|arrival| report.joins.add_all(&arrival.ranks));
         self.changes = TreeChanges {
             admitted: std::mem::take(&mut halt.below),
-            arrived: arrived().map(|(link, _)| *link).collect(),
+            arrived: arrived().map(|arrival| arrival.link).collect(),
             joined: view.joining.iter().map(|adoption| adoption.link).collect(),
             gone: view.severed.keys().copied().collect(), // none has members left
         };
@@ -308,23 +308,43 @@ impl Survival {
         first = joins.first_of(&report.joins).unwrap_or(first).min(first);
         let mut new = report.joins;
         new.remove_all(&joins.ranks());
+        let (size, absent) = view.next_size();
+        let grown = view.next_ranks();
+        // If more ranks were reported, a round follows when the driver tells of them.
+        new = new.intersection(&Ranks::first(size));
+        new.remove_all(absent);
         let reported = new.len();
-        new = new.intersection(&self.lost_before);
+        let mut may_join = self.lost_before.clone();
+        may_join.add_all(&grown);
+        new = new.intersection(&may_join);
         if new.len() < reported {
             self.wanted_round = self.round + 1;
+            if view.has_grown {
+                // Members of several hosts may be behind one link, and join as a whole.
+                new = Ranks::new();
+            }
         }
         let mut missing = view.lost.clone();
+        missing.add_all(&grown);
         missing.remove_all(&new);
-        joins.add(self.round, report.called.min(u64::MAX / 2).max(first), new);
+        let called = report.called.min(u64::MAX / 2).max(first);
+        let grows = size > view.topology.size;
+        let begins = (called + u64::from(grows)).max(joins.earliest());
+        if grows {
+            joins.grow(begins, view.topology.size);
+        }
+        joins.add(self.round, begins, new);
         let settled: Vec<_> = report.settled.into_iter().filter(|call| call.nth >= first).collect();
         let before = self.missing_since(&settled);
-        Next::Resumes(Plan { missing, first, settled, before, moved: report.moved, joins })
+        let absent = absent.clone();
+        Next::Resumes(Plan { missing, first, settled, before, moved: report.moved, joins, size, absent })
     }
 
     /// This process begins with this call, after a round with these missing members.
-    pub(crate) fn begin_at(&mut self, round: u64, first: u64, missing: Missing) {
+    pub(crate) fn begin_at(&mut self, round: u64, first: u64, missing: Missing, view: &GroupView) {
         // Earlier calls are those of others, which need nothing of it.
         (self.round, self.told, self.completed) = (round, first, first);
+        self.completed_below = view.branches_with_members().map(|branch| (branch.link, first)).collect();
         self.missing.insert(round, missing);
     }
 
@@ -337,7 +357,8 @@ impl Survival {
         self.missing.insert(self.round, missing);
         // What is new has no part in earlier calls.
         for branch in view.branches_with_members() {
-            if self.completed_below.get(branch.link).is_none() && !view.cut.contains(&branch.link) {
+            let is_left = !view.cut.contains(&branch.link) || view.severed.contains_key(&branch.link);
+            if self.completed_below.get(branch.link).is_none() && is_left {
                 let first = plan.joins.first_of(&branch.ranks).unwrap_or(plan.first);
                 self.completed_below.insert(branch.link, first);
             }

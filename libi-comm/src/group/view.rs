@@ -35,6 +35,11 @@ pub(crate) struct GroupView {
     pub(super) way_up: WayUp,
     /// Processes that take the places of lost members.
     pub(super) joining_members: Joining,
+    /// At the top: how many ranks the session has from the next plan on, if these are more, and which are
+    /// absent.
+    pub(super) grows: Option<(u32, Ranks)>,
+    /// At the top: whether the session has ever grown.
+    pub(super) has_grown: bool,
     /// Branches that were replaced, each with one of those that have taken their place, in that order.
     pub(super) replaced: Vec<(LinkId, LinkId)>,
 }

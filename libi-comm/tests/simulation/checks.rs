@@ -14,6 +14,7 @@ use crate::member::{Ending, Member, Record, call_id};
 use crate::reasons;
 use crate::scenario::LONG;
 use crate::world::Cluster;
+use libi_cases::Session;
 use libi_cases::step::Step;
 
 /// Checks everything.
@@ -41,6 +42,7 @@ pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {
     }
     if world.scenario.completion.continues {
         crate::consensus::holds(world)?;
+        world.have_joined_as_told()?;
     }
     history.mismatches_were_told(world)?;
     history.leavers_have_done_their_part(world)?;
@@ -109,7 +111,9 @@ impl History {
                 {
                     continue;
                 }
-                if let Some(what) = step.calls(record.step, &world.session, Address::Rank(me)).first()
+                if let Some(what) = step
+                    .calls(record.step, world.session_of(record.version, record.step), Address::Rank(me))
+                    .first()
                     && let Some(what) = what_is_called(what, me)
                 {
                     // A process that takes the place of another may make the same call.
@@ -153,7 +157,7 @@ impl History {
         }
         let Address::Rank(me) = who else { return Ok(()) };
         let Some((_, own)) = self.at(step, me) else { return Err("was not made".to_owned()) };
-        let needed = needed(world, world.step(who, step), me);
+        let needed = needed(&world.sessions[record.version], world.step(who, step), me);
         for other in needed.into_iter().filter(|rank| !record.missing.contains(rank)) {
             match self.at(step, other) {
                 Some((called, _)) if *called > at => {
@@ -338,8 +342,8 @@ fn may_report(world: &Cluster, step: u32, record: &Record) -> bool {
 }
 
 /// The members without whose calls a step cannot be complete for a member.
-fn needed(world: &Cluster, step: &Step, me: Rank) -> Vec<Rank> {
-    let all = || world.session.present.clone();
+fn needed(session: &Session, step: &Step, me: Rank) -> Vec<Rank> {
+    let all = || session.present.clone();
     match step {
         Step::Broadcast { root, .. } | Step::Scatter { root, .. } => vec![*root],
         Step::Gather { root, .. } | Step::Reduce { to: Some(root), .. } if *root != me => Vec::new(),

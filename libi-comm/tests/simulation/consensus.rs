@@ -71,6 +71,10 @@ fn is_true(world: &Cluster, member: &Member, step: &Step, record: &Record) -> Re
     if let Some(rank) = record.missing.iter().find(|rank| !is_lost(rank)) {
         return Err(format!("{who} misses {rank}, which is not lost: {record:?}"));
     }
+    let size = world.sessions[record.version].size;
+    if let Some(rank) = record.missing.iter().find(|rank| rank.0 >= size) {
+        return Err(format!("{who} misses {rank} of {size} ranks: {record:?}"));
+    }
     if let Some(rank) = world.leaves_out(record.step, &record.missing) {
         return Err(format!("{who} misses {rank}, which is back: {record:?}"));
     }
@@ -90,6 +94,9 @@ fn is_true(world: &Cluster, member: &Member, step: &Step, record: &Record) -> Re
 
 /// Whether two members have different results of a call.
 fn differ(world: &Cluster, step: &Step, one: &Record, other: &Record) -> bool {
+    if one.version != other.version {
+        return true;
+    }
     let kind = |record: &Record| record.ended.as_ref().map(|(_, ending)| ending == &Ending::Right);
     if !are_only_lost(world) && [one, other].iter().any(|record| kind(record) != Some(true)) {
         return false;

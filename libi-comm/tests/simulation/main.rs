@@ -10,6 +10,7 @@
 mod checks;
 mod consensus;
 mod ends;
+mod growth;
 mod member;
 mod orphans;
 mod reasons;
@@ -60,6 +61,13 @@ const FOUND_WITH_ORPHANS: [u64; 6] = [1_147, 3_729, 4_491, 12_658, 15_371, 29_92
 /// new process takes no part, and that were not over there; a report without a process that had come after it;
 /// a call that only a lost member knew; a member that was lost again, and left calls of its first life.
 const FOUND_WITH_RESTARTS: [u64; 8] = [51_194, 21_073, 209, 73, 2_543, 5_850, 7_454, 42_194];
+
+/// The same where sessions grow: new members that begin one after the other, of which the first did not
+/// know the others; hosts of two growths below an orphan that was not welcome yet, of which a plan took
+/// one part and the next the other; hosts that came below such an orphan, and that it did not welcome; a
+/// host that was reported by an orphan to its old parent, and was lost before the next report; a host
+/// that was reported by a process that was lost then, and found a parent when it was given up there.
+const FOUND_WITH_GROWTH: [u64; 5] = [317, 2_153, 5_063, 12_130, 42_682];
 
 fn seeds(count: u64) -> Range<u64> {
     let Ok(text) = std::env::var("LIBI_SEEDS") else { return base()..base() + count };
@@ -143,7 +151,13 @@ fn other_processes_take_the_places_of_lost_members_whatever_else_goes_wrong() {
     try_all(seeds(wanted()), Scenario::drawn_and_restarting);
 }
 
-/// Returns how many orphans were adopted, and members restarted.
+#[test]
+fn sessions_grow_and_all_members_agree_from_which_call_on() {
+    let joined = try_all(FOUND_WITH_GROWTH.into_iter().chain(seeds(wanted())), Scenario::growing);
+    assert!(joined > 0, "no host has joined any session");
+}
+
+/// Returns how many orphans were adopted, members restarted, and hosts added.
 fn try_all(seeds: impl Iterator<Item = u64>, drawn: fn(u64) -> (Session, Scenario)) -> u64 {
     let mut adoptions = 0;
     for seed in seeds {
@@ -205,5 +219,5 @@ fn run(session: Session, scenario: Scenario) -> Result<u64, String> {
             eprintln!("{process}, lost at {lost:?}: {:?}", sim.agenda.machine(MachineId(id)));
         }
     }
-    checked.map(|()| sim.world.adoptions + sim.world.returns)
+    checked.map(|()| sim.world.adoptions + sim.world.returns + sim.world.growths)
 }

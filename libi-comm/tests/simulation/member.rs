@@ -26,6 +26,8 @@ pub(crate) struct Record {
     pub(crate) step: u32,
     /// Its number among the calls of its process at that step.
     pub(crate) nth: usize,
+    /// How many times the session had grown, as far as its process knew.
+    pub(crate) version: usize,
     pub(crate) at: Instant,
     pub(crate) until: Instant,
     pub(crate) ended: Option<(Instant, Ending)>,
@@ -56,6 +58,14 @@ pub(crate) struct Member {
     pub(crate) joined: Option<u32>,
     /// The first step with others that have, as far as it was told.
     pub(crate) told: BTreeMap<Rank, u32>,
+    /// The same, whatever step it is at itself.
+    pub(crate) told_first: BTreeMap<Rank, u32>,
+    /// How many times the session has grown, as far as it was told, and as it knew in its last collective
+    /// call.
+    pub(crate) told_version: usize,
+    pub(crate) version: usize,
+    /// When it hears of the last growth.
+    pub(crate) hears_at: Instant,
 }
 
 impl Member {
@@ -72,6 +82,10 @@ impl Member {
             cut: BTreeSet::new(),
             joined: None,
             told: BTreeMap::new(),
+            told_first: BTreeMap::new(),
+            told_version: 0,
+            version: 0,
+            hears_at: Instant::ZERO,
         }
     }
 

@@ -33,6 +33,11 @@ pub(crate) fn are_true(world: &Cluster, ranks: &Ranks, why: &[Loss], at: Instant
         named.is_some_and(|process| world.members[process].lost.is_some_and(|lost| lost <= at))
     };
     let told: Ranks = why.iter().flat_map(|loss| loss.ranks.iter()).collect();
+    // Those by which the session has grown may have had no process.
+    let mut ranks = ranks.clone();
+    let never: Ranks =
+        ranks.iter().filter(|rank| world.is_known_since(*rank).is_some() && !told.contains(*rank)).collect();
+    ranks.remove_all(&never);
     let all_true = why.iter().all(|loss| loss.ranks.iter().all(|rank| is_true(rank, &loss.reason.host)));
-    told == *ranks && all_true
+    told == ranks && all_true
 }

@@ -71,6 +71,9 @@ impl Cluster {
         let mut member = Member::new(process);
         // It begins when it is told where.
         member.next = u32::MAX;
+        let size = member.process.topology.size;
+        member.told_version =
+            self.sessions.iter().position(|session| session.size == size).unwrap_or_default();
         self.members.push(member);
         self.parents.push(Some(parent));
         let lends = self.rng.chance(0.5);
@@ -99,37 +102,47 @@ impl Cluster {
         let step = self.step_of(first);
         let member = self.member(id);
         (member.next, member.joined) = (step, Some(step));
+        member.version = member.told_version;
         agenda.plan(agenda.now(), Happening::Acts(id));
     }
 
     /// A process is told that others are back.
     pub(crate) fn is_told_of(&mut self, id: Id, ranks: &Ranks, first: u64) {
         let step = self.step_of(first);
+        self.knows_of(id, ranks);
         let who = self.members[id.0 as usize].process.to_string();
         for rank in ranks.iter() {
-            if !self.was_restarted(rank) {
+            if !self.was_restarted(rank) && !self.is_new(rank) {
                 self.wrong.get_or_insert(format!("{who} is told that {rank} is back, which is not"));
             }
             let member = self.member(id);
             member.told.insert(rank, step.max(member.next));
+            if matches!(member.process.address, Some(Address::Rank(_))) {
+                member.told_first.insert(rank, step);
+            }
         }
     }
 
     /// Whether the other end of a message may have passed this step with another process, or in none.
     pub(crate) fn may_wait_in_vain(&self, id: Id, step: u32, nth: usize) -> bool {
         let member = &self.members[id.0 as usize];
-        let Some(who) = member.process.address.filter(|_| self.scenario.restarts) else { return false };
-        let Some(peer) = self.step(who, step).peer(step, &self.session, who, nth) else { return false };
+        let may = self.scenario.restarts || !self.scenario.growths.is_empty();
+        let Some(who) = member.process.address.filter(|_| may) else { return false };
+        let session = self.session_of(member.version, step);
+        let Some(peer) = self.step(who, step).peer(step, session, who, nth) else { return false };
         match (who, peer) {
             (Address::FrontEnd, Address::Rank(rank)) | (Address::Rank(rank), Address::FrontEnd) => {
                 self.was_restarted(rank)
             }
             (Address::Rank(me), Address::Rank(rank)) => {
-                let mut new = self.processes_of(rank).skip(1);
-                // The other may have been at this step when it was told of this process.
-                let passed = self.processes_of(rank).last().and_then(|peer| peer.told.get(&me));
+                let mut new = self.processes_of(rank).skip(usize::from(!self.is_new(rank)));
+                // The other may have been at this step when it was told of this process, or is as new.
+                let peer = self.processes_of(rank).last();
+                let as_new =
+                    peer.and_then(|peer| peer.joined).filter(|joined| Some(*joined) >= member.joined);
+                let passed = peer.and_then(|peer| peer.told.get(&me).copied()).or(as_new);
                 new.any(|process| process.joined.is_none_or(|joined| step < joined))
-                    || member.joined.is_some() && passed.is_none_or(|passed| step < *passed)
+                    || member.joined.is_some() && passed.is_none_or(|passed| step < passed)
             }
             (_, Address::FrontEnd) => false,
         }

@@ -40,6 +40,8 @@ pub(crate) struct Scenario {
     pub(crate) leavers: BTreeSet<Address>,
     /// Whether other processes take the places of members that end beside the leader of their host.
     pub(crate) restarts: bool,
+    /// When the session grows.
+    pub(crate) growths: Vec<Duration>,
     /// Extra pauses before a step.
     pub(crate) slow: BTreeMap<(Address, u32), Duration>,
     /// Processes that stop calling at a step.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use libi_comm::{Address, Bytes, Call, CallId, CommError, Completion, Effect, Event, Frame, Group, Outcome};
 use libi_core::ids::{LinkId, Rank};
+use libi_core::ranks::Ranks;
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id, World};
 use libi_core::time::Instant;
@@ -44,16 +45,26 @@ pub(crate) enum Happening {
     Forsakes(Id, LinkId),
     /// Another process takes the place of this one, which has died.
     Returns(Id),
+    /// The session grows. A host with these members joins below a process, and with it hosts below, when
+    /// there are so many ranks.
+    Grows,
+    Arrives(Id, Vec<Rank>, Vec<Vec<Rank>>, u32),
     /// A process is woken, as it has asked.
     Wakes(Id),
 }
 
 pub(crate) struct Cluster {
     pub(crate) session: Arc<Session>,
+    /// The same each time that it has grown, and when; the first is that of the beginning.
+    pub(crate) sessions: Vec<Arc<Session>>,
+    pub(crate) grown_at: Vec<Instant>,
+    /// The ranks that are absent.
+    pub(crate) absent: Ranks,
     pub(crate) scenario: Scenario,
-    pub(crate) oracle: Oracle,
-    /// What is expected without the members that are missing in some calls.
-    without: BTreeMap<Vec<Rank>, Oracle>,
+    ring: Option<Vec<Rank>>,
+    /// What is expected without the members that are missing in some calls, each time that the session
+    /// has grown.
+    oracles: BTreeMap<(usize, Vec<Rank>), Oracle>,
     pub(crate) members: Vec<Member>,
     pub(crate) traffic: Traffic,
     /// The first violation that was seen during the run.
@@ -70,8 +81,9 @@ pub(crate) struct Cluster {
     pub(crate) without_parent: BTreeMap<Id, (Instant, Instant)>,
     /// How many orphans were adopted.
     pub(crate) adoptions: u64,
-    /// How many members were restarted.
+    /// How many members were restarted, and new hosts have come.
     pub(crate) returns: u64,
+    pub(crate) growths: u64,
 }
 
 impl Cluster {
@@ -80,10 +92,14 @@ impl Cluster {
         let places = in_order(&processes);
         let parents = processes.iter().map(|process| process.parent.map(|(parent, _)| parent)).collect();
         let ring = places.iter().filter_map(|at| processes[*at].topology.me).collect();
+        let absent = processes.first().map(|process| process.topology.absent.clone());
         Self {
+            sessions: vec![session.clone()],
+            grown_at: vec![Instant::ZERO],
+            absent: absent.unwrap_or_default(),
             // Members that come back have other neighbors.
-            oracle: Oracle::new(session.clone(), Some(ring).filter(|_| !scenario.restarts)),
-            without: BTreeMap::new(),
+            ring: Some(ring).filter(|_| !scenario.restarts && scenario.growths.is_empty()),
+            oracles: BTreeMap::new(),
             members: processes.into_iter().map(Member::new).collect(),
             traffic: Traffic::default(),
             wrong: None,
@@ -95,6 +111,7 @@ impl Cluster {
             without_parent: BTreeMap::new(),
             adoptions: 0,
             returns: 0,
+            growths: 0,
             session,
             scenario,
         }
@@ -125,6 +142,9 @@ impl Cluster {
             let begins = self.think(id, 0);
             agenda.plan(Instant::ZERO + begins, Happening::Acts(id));
         }
+        for after in self.scenario.growths.clone() {
+            agenda.plan(Instant::ZERO + after, Happening::Grows);
+        }
         for (after, who) in self.scenario.kills.clone() {
             if let Some(at) = self.victim(who) {
                 agenda.plan(Instant::ZERO + after, Happening::Dies(Id(at as u32)));
@@ -148,7 +168,8 @@ impl Cluster {
 
     /// When a rank was lost first.
     pub(crate) fn lost(&self, rank: Rank) -> Option<Instant> {
-        self.processes_of(rank).filter_map(|member| member.lost).min()
+        let lost = self.processes_of(rank).filter_map(|member| member.lost);
+        lost.chain(self.is_known_since(rank)).min()
     }
 
     /// The step of a process: that of the program, or its mistake.
@@ -187,7 +208,11 @@ impl Cluster {
                 return;
             }
             self.member(id).next += 1;
-            let mut calls = taken.calls(step, &session, who);
+            let version = self.version_at(id, &taken);
+            let mut calls = taken.calls(step, self.session_of(version, step), who);
+            if self.skips(who, step) {
+                calls.clear();
+            }
             if self.scenario.bad_roots.contains(&(who, step)) {
                 calls = vec![Call::Gather { root: Rank(session.size), data: Bytes::new(), equal: true }];
             }
@@ -200,7 +225,8 @@ impl Cluster {
                 let timeout = if is_in_doubt { timeout.min(IN_DOUBT) } else { timeout };
                 let (at, until) = (agenda.now(), agenda.now() + timeout);
                 let call_id = call_id(step, nth);
-                let record = Record { step, nth, at, until, ended: None, missing: Vec::new(), is_in_doubt };
+                let missing = Vec::new();
+                let record = Record { step, nth, version, at, until, ended: None, missing, is_in_doubt };
                 self.member(id).calls.insert(call_id, record);
                 agenda.tell(at, id, Event::Call(call_id, call));
                 agenda.plan(until, Happening::Expires(id, call_id));
@@ -249,10 +275,11 @@ impl Cluster {
     fn checked(&mut self, id: Id, call: CallId, result: Result<Outcome, CommError>) -> Ending {
         let member = &self.members[id.0 as usize];
         let Some(record) = member.calls.get(&call) else { return Ending::Right };
-        let oracle = match &record.missing[..] {
-            [] => &self.oracle,
-            missing => self.without.entry(missing.to_vec()).or_insert_with(|| self.oracle.without(missing)),
-        };
+        let version = self.version_of(record.version, record.step);
+        let oracle = self.oracles.entry((version, record.missing.clone())).or_insert_with(|| {
+            let oracle = Oracle::new(self.sessions[version].clone(), self.ring.clone());
+            if record.missing.is_empty() { oracle } else { oracle.without(&record.missing) }
+        });
         let Some(who) = member.process.address else { return Ending::Right };
         match result {
             Err(error) => Ending::Failed(error),
@@ -279,7 +306,8 @@ impl Cluster {
     pub(crate) fn may_be_missing(&self, member: &Member, record: &Record) -> bool {
         let Some(who) = member.process.address else { return false };
         let Some(Step::Get { of, .. }) = self.session.steps.get(record.step as usize) else { return false };
-        let asked = self.session.steps[record.step as usize].asked(&self.session, who);
+        let session = self.session_of(record.version, record.step);
+        let asked = session.steps[record.step as usize].asked(session, who);
         let Some(id) = asked.get(record.nth) else { return false };
         let owner = || self.processes_of(Rank(id.from));
         // Calls go on without a member, and its keys are lost with it.
@@ -321,6 +349,11 @@ impl Cluster {
         agenda.tell(arrives, to, Event::Frame(at, frame.concat()));
     }
 
+    /// What is sent to a process over a link arrives after this.
+    pub(crate) fn arrivals_since(&mut self, to: Id, link: LinkId, at: Instant) {
+        self.arrivals.insert((to, link), at);
+    }
+
     /// The arrival time of what is sent now, after everything sent before.
     pub(crate) fn arrival(&mut self, to: Id, link: LinkId, agenda: &Agenda<Self>) -> Instant {
         let latest = self.arrivals.get(&(to, link)).copied().unwrap_or_default();
@@ -348,11 +381,12 @@ impl World for Cluster {
                     record.missing = ranks.iter().collect();
                 }
             }
-            Effect::Grown { .. } => {}
+            Effect::Grown { .. } => self.has_grown(from, &effect, agenda.now()),
             Effect::Joined(ranks, first) => self.is_told_of(from, &ranks, first),
             Effect::Begins(first) => self.begins(from, first, agenda),
             Effect::WakeAt(at) => agenda.plan(at, Happening::Wakes(from)),
             Effect::Lost(ranks, _) => {
+                self.knows_of(from, &ranks);
                 let who = &self.members[from.0 as usize].process;
                 if let Some(rank) = ranks.iter().find(|rank| self.lost(*rank).is_none()) {
                     self.wrong.get_or_insert(format!("{who} is told that {rank} is lost, who is not"));
@@ -373,6 +407,8 @@ impl World for Cluster {
             }
             Happening::Dies(id) => self.die(id, agenda),
             Happening::Returns(id) => self.comes_back(id, agenda),
+            Happening::Grows => self.grow(agenda),
+            Happening::Arrives(parent, own, below, size) => self.arrive(parent, &own, &below, size, agenda),
             Happening::Seeks(id) => self.seek(id, agenda),
             Happening::GivesUp(id) => self.give_up(id, agenda),
             Happening::Forsakes(id, link) => self.forsake(id, link, agenda),

@@ -45,7 +45,7 @@ impl Collective {
     }
 
     /// The first call that this member has not completed.
-    pub(super) fn completed_here(&self) -> u64 {
+    pub(crate) fn completed_here(&self) -> u64 {
         self.results.front().map_or(self.next, |(nth, ..)| *nth)
     }
 

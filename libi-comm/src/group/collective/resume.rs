@@ -60,7 +60,8 @@ impl Collective {
     /// Members are lost. Returns the plan if calls go on at once.
     pub(crate) fn react_to_loss(&mut self, ctx: &mut CallContext<'_>) -> Option<Plan> {
         let is_news = ctx.view.lost.iter().any(|rank| !ctx.view.missing.contains(rank))
-            || self.survival.wanted_round > self.survival.round;
+            || self.survival.wanted_round > self.survival.round
+            || ctx.view.grows.is_some();
         if ctx.view.topology.top && is_news && !self.survival.is_halted() {
             self.halt(self.survival.round + 1, ctx);
         }

@@ -8,7 +8,7 @@ use libi_core::loss::LossReason;
 use libi_core::ranks::Ranks;
 use libi_core::topology::Branch;
 
-use super::Joins;
+use super::{Arrival, Joins};
 use crate::group::GroupView;
 use crate::group::survival::{Plan, TreeChanges};
 
@@ -21,19 +21,30 @@ pub(in crate::group) struct Admitted {
     pub(in crate::group) unheard: Ranks,
     /// They are behind links that were closed meanwhile, in this way if it is known.
     pub(super) lost: Vec<(Ranks, Option<LossReason>)>,
-    /// New processes of this host, and their first calls.
+    /// New processes, and their first calls.
     pub(super) here: Vec<(LinkId, u64)>,
 }
 
 impl GroupView {
-    /// The view of a call: without the members that have joined, and take no part in it.
+    /// The view of a call: without the members that have joined, and take no part in it, and with as many
+    /// ranks as it has.
     pub(in crate::group) fn of_call(&self, nth: u64) -> Cow<'_, Self> {
-        let later = self.joins().after(nth);
-        if later.is_empty() {
+        let (later, size) = (self.joins().after(nth), self.size_in(nth));
+        if later.is_empty() && size == self.topology.size {
             return Cow::Borrowed(self);
         }
         let mut view = self.clone();
         view.missing.add_all(&later);
+        if size < view.topology.size {
+            let ranks = Ranks::first(size);
+            view.missing = view.missing.intersection(&ranks);
+            view.topology.absent = view.topology.absent.intersection(&ranks);
+            view.topology.size = size;
+        }
+        if !view.topology.local {
+            // Fences pass here before the first call of this member.
+            view.topology.me = view.topology.me.filter(|me| !later.contains(*me));
+        }
         let branches = &mut view.topology.branches;
         branches.iter_mut().for_each(|branch| branch.ranks.remove_all(&later));
         branches.retain(|branch| !branch.local || !branch.ranks.is_empty());
@@ -68,13 +79,15 @@ impl GroupView {
         if all.is_empty() {
             return admitted;
         }
-        for join in &plan.joins.0 {
+        for join in &plan.joins.those {
             for rank in join.ranks.iter() {
+                let is_new = rank.0 >= self.topology.size;
                 let before = self.joining_members.admitted.insert(rank, join.round);
                 // A process that knows of its loss since then keeps to that.
                 if before.is_none_or(|before| before < join.round) && self.topology.me != Some(rank) {
                     admitted.back.add(rank);
-                    if !self.lost.contains(rank) {
+                    let had_process = !is_new || before.is_some();
+                    if had_process && !self.lost.contains(rank) {
                         admitted.unheard.add(rank);
                     }
                 }
@@ -106,27 +119,15 @@ impl GroupView {
             placed.add_all(&left);
             admitted.lost.push((ranks, how));
         }
-        let (here, arriving) = std::mem::take(&mut self.joining_members.arriving)
-            .into_iter()
-            .partition(|(link, new)| changes.arrived.contains(link) && !new.intersection(&all).is_empty());
-        self.joining_members.arriving = arriving;
-        self.joining_members.arriving.retain(|(link, _)| !self.cut.contains(link));
-        let here: Vec<(LinkId, Ranks)> = here;
-        for (link, ranks) in here {
-            let ranks = ranks.intersection(&all);
-            if self.cut.contains(&link) {
-                let how = self.joining_members.died.get(&link).and_then(|(_, how)| how.clone());
-                admitted.lost.push((ranks, how));
-                continue;
-            }
-            placed.add_all(&ranks);
-            let branches = &mut self.topology.branches;
-            let lowest = |branch: &Branch| branch.ranks.lowest();
-            let place = branches.iter().position(|branch| lowest(branch) > ranks.lowest());
-            let branch = Branch { link, ranks: ranks.clone(), local: true };
-            branches.insert(place.unwrap_or(branches.len()), branch);
-            admitted.here.extend(plan.joins.first_of(&ranks).map(|first| (link, first)));
+        self.place_arrivals(plan, changes, &mut placed, &mut admitted);
+        self.joining_members.unwelcome.retain(|link| !self.cut.contains(link));
+        for link in &self.joining_members.unwelcome {
+            let branch = self.topology.branches.iter().find(|branch| branch.link == *link);
+            let first = branch.and_then(|branch| plan.joins.first_of(&branch.ranks));
+            admitted.here.extend(first.map(|first| (*link, first)));
         }
+        let is_welcome = |link: &LinkId| admitted.here.iter().any(|(here, _)| here == link);
+        self.joining_members.unwelcome.retain(|link| !is_welcome(link));
         admitted.lost.iter_mut().for_each(|(lost, _)| lost.remove_all(&placed));
         admitted.lost.retain(|(lost, _)| !lost.is_empty());
         self.rebuild_routes();
@@ -135,5 +136,44 @@ impl GroupView {
             |link: &LinkId| severed.contains_key(link) || branches.iter().any(|branch| branch.link == *link);
         self.joining_members.died.retain(|link, _| is_of_use(link));
         admitted
+    }
+    /// New processes that were reported become branches.
+    fn place_arrivals(
+        &mut self,
+        plan: &Plan,
+        changes: &TreeChanges,
+        placed: &mut Ranks,
+        admitted: &mut Admitted,
+    ) {
+        let all = plan.joins.ranks();
+        let mut joins = Vec::new();
+        for mut arrival in std::mem::take(&mut self.joining_members.arriving) {
+            let Arrival { link, ranks, .. } = &mut arrival;
+            ranks.remove_all(&plan.absent);
+            let ranks_in_plan = ranks.intersection(&all);
+            let is_cut = self.cut.contains(link);
+            // An orphan may have reported it to an earlier parent, before the link was closed.
+            let is_refused = is_cut || changes.arrived.contains(link) && ranks_in_plan != *ranks;
+            if is_refused {
+                let how = self.joining_members.died.get(link).and_then(|(_, how)| how.clone());
+                let mut lost = ranks_in_plan;
+                lost.remove_all(&self.lost);
+                admitted.lost.push((lost, how));
+            } else if changes.arrived.contains(link) && !ranks_in_plan.is_empty() {
+                joins.push(arrival);
+                continue;
+            }
+            // It joins as a whole, with a later plan.
+            self.joining_members.arriving.extend((!is_cut).then_some(arrival));
+        }
+        for Arrival { link, ranks, local } in joins {
+            placed.add_all(&ranks);
+            let branches = &mut self.topology.branches;
+            let lowest = |branch: &Branch| branch.ranks.lowest();
+            let place = branches.iter().position(|branch| lowest(branch) > ranks.lowest());
+            let branch = Branch { link, ranks: ranks.clone(), local };
+            branches.insert(place.unwrap_or(branches.len()), branch);
+            admitted.here.extend(plan.joins.first_of(&ranks).map(|first| (link, first)));
+        }
     }
 }

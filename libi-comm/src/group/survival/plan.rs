@@ -62,7 +62,7 @@ impl Missing {
     pub(crate) fn in_call(&self, nth: u64) -> Ranks {
         let mut all = self.ranks.clone();
         all.add_all(&self.joins.after(nth));
-        all
+        self.joins.clipped(all, nth)
     }
 }
 
@@ -82,6 +82,9 @@ pub(crate) struct Plan {
     /// The members that have joined, with their first calls, as long as not all have completed all earlier
     /// calls.
     pub(crate) joins: Joins,
+    /// The number of ranks of the session from now on, and those that are absent.
+    pub(crate) size: u32,
+    pub(crate) absent: Ranks,
 }
 
 impl Report {
