@@ -14,6 +14,8 @@ mod commands;
 mod ending;
 #[path = "local/failing.rs"]
 mod failing;
+#[path = "local/growing.rs"]
+mod growing;
 #[path = "local/input.rs"]
 mod input;
 #[path = "local/killing.rs"]

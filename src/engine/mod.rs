@@ -85,8 +85,8 @@ pub(crate) trait EngineSink {
     /// These lost members are missing in the call that finishes next.
     fn missing(&mut self, _: NodeId, _: CallId, _: Ranks) {}
 
-    /// The session comes up without these members.
-    fn absent(&mut self, _: NodeId, _: &Ranks) {}
+    /// The session comes up with so many ranks, of which these are absent.
+    fn begins_with(&mut self, _: NodeId, _: u32, _: &Ranks) {}
 
     /// These members are lost or have ended, in this way if it is known.
     fn lost(&mut self, id: NodeId, ranks: Ranks, reason: Option<LossReason>);

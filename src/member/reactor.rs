@@ -39,7 +39,8 @@ pub(super) struct MemberReactor {
 /// Notes what the node reports.
 pub(super) struct MemberSink {
     shared: Arc<Shared<MemberState, MemberCommand>>,
-    /// Members that did not come up.
+    /// The number of members, and those that did not come up, as far as the program knows.
+    size: u32,
     absent: Ranks,
     front_calls: FrontCalls,
     /// Completed calls that concern them.
@@ -145,7 +146,15 @@ impl Reactor for MemberReactor {
 impl MemberSink {
     pub(super) fn new(shared: Arc<Shared<MemberState, MemberCommand>>) -> Self {
         let (front_calls, finished) = (FrontCalls::default(), Vec::new());
-        Self { shared, absent: Ranks::new(), front_calls, finished, termination: None, signals: Vec::new() }
+        Self {
+            shared,
+            size: 0,
+            absent: Ranks::new(),
+            front_calls,
+            finished,
+            termination: None,
+            signals: Vec::new(),
+        }
     }
 }
 
@@ -267,8 +276,8 @@ impl EngineSink for MemberSink {
         self.shared.missing(call, ranks);
     }
 
-    fn absent(&mut self, _: NodeId, ranks: &Ranks) {
-        self.absent.clone_from(ranks);
+    fn begins_with(&mut self, _: NodeId, size: u32, absent: &Ranks) {
+        (self.size, self.absent) = (size, absent.clone());
     }
 
     fn lost(&mut self, _: NodeId, ranks: Ranks, reason: Option<LossReason>) {
@@ -279,6 +288,7 @@ impl EngineSink for MemberSink {
     }
 
     fn grown(&mut self, _: NodeId, size: u32, absent: &Ranks) {
+        (self.size, self.absent) = (size, absent.clone());
         let mut shared = self.shared.lock();
         if let Some(place) = &mut shared.state.place {
             (place.size, place.absent) = (size, absent.clone());
@@ -332,7 +342,7 @@ impl EngineSink for MemberSink {
         if shared.state.place.is_none()
             && let (Some(rank), Some((host, name))) = (node.rank(), node.host())
         {
-            let (size, host_name, absent) = (node.size(), name.to_owned(), self.absent.clone());
+            let (size, host_name, absent) = (self.size, name.to_owned(), self.absent.clone());
             shared.state.place = Some(MemberInfo { rank, size, absent, host, host_name });
         }
         self.shared.announce(shared);

@@ -19,7 +19,7 @@ const KEPT_EFFECTS: usize = 64;
 impl SessionIo {
     /// The session is up.
     pub(super) fn session_up(&mut self, tree: Topology, turn: &mut Turn<'_>) {
-        turn.sink.absent(turn.id, &tree.absent);
+        turn.sink.begins_with(turn.id, tree.size, &tree.absent);
         for link in tree.links() {
             if let Some(link_io) = self.links.get_mut(&link) {
                 if self.node.carries_data(link) {

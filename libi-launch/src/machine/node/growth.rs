@@ -142,7 +142,6 @@ impl Node {
         }
         self.growth.settle(hosts, absent);
         self.attachment.may_get_dependents();
-        self.own_programs.set_absent(absent);
         self.direct.forget_secret();
         out.push(Effect::Grows { size: self.size, absent: absent.clone() });
         let known: Vec<LinkId> = self.children.up().map(|(link, _)| link).collect();

@@ -40,8 +40,10 @@ pub(super) struct OwnPrograms {
     are_sought: bool,
     /// How many are still to be started.
     awaited: u32,
-    /// The ranks that did not come up, for programs that join.
+    /// The ranks that did not come up, and the number of all, when this host began: for programs that join.
+    /// The communication half tells them how the session has grown since.
     absent: Ranks,
+    size: u32,
 }
 
 impl OwnPrograms {
@@ -50,8 +52,9 @@ impl OwnPrograms {
         self.are_sought
     }
 
-    /// The session is up without these ranks.
-    pub(super) fn set_absent(&mut self, absent: &Ranks) {
+    /// The session is up with so many ranks, without these.
+    pub(super) fn set_session(&mut self, size: u32, absent: &Ranks) {
+        self.size = size;
         self.absent.clone_from(absent);
     }
 }
@@ -69,6 +72,11 @@ impl Node {
     #[must_use]
     pub fn carries_data(&self, link: LinkId) -> bool {
         !self.children.get(link).is_some_and(Child::is_running)
+    }
+
+    /// The number of members that a program of this host is told of.
+    pub(super) fn size_for_programs(&self) -> u32 {
+        if self.stage.is_before_up() { self.size } else { self.own_programs.size }
     }
 
     /// Has the programs of this host sought.
@@ -185,7 +193,8 @@ impl Node {
         };
         let below = [rank].into_iter().collect();
         let restarted = self.restarts.joins(rank, link);
-        let message = if restarted.is_some() { ParentMessage::Join } else { ParentMessage::Go };
+        let joins = restarted.is_some() || self.has_joined_late();
+        let message = if joins { ParentMessage::Join } else { ParentMessage::Go };
         self.send_membership(link, message, (&self.own_programs.absent, &below), false, out);
         out.push(Effect::Carry(link));
         if let Some(order) = restarted {

@@ -43,7 +43,7 @@ impl Node {
             takes_back: is_leader
                 && !self.options.is_static()
                 && self.front_end().is_none_or(|front| front.launchers().are_all()),
-            size: self.size,
+            size: if is_leader { self.size } else { self.size_for_programs() },
             host,
             name,
             blocks,

@@ -29,7 +29,7 @@ impl Node {
         if let Some(me) = self.rank() {
             below.remove_all(&[me].into_iter().collect());
         }
-        self.own_programs.set_absent(&absent);
+        self.own_programs.set_session(self.size, &absent);
         self.start_programs(now, out);
         let mut branches = self.branches(&below, now, out);
         branches.sort_by_key(|branch| branch.ranks.lowest());

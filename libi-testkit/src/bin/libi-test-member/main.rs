@@ -46,6 +46,7 @@
 #![allow(clippy::unwrap_used, reason = "a test program fails by panicking")]
 
 mod case;
+mod grow;
 mod loss;
 mod rejoin;
 mod survive;
