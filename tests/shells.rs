@@ -13,6 +13,8 @@ mod exit_trailers;
 mod faults;
 #[path = "shells/flat.rs"]
 mod flat;
+#[path = "shells/growing.rs"]
+mod growing;
 #[path = "shells/healthy.rs"]
 mod healthy;
 #[path = "shells/kills.rs"]

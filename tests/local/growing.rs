@@ -69,7 +69,7 @@ fn a_session_whose_hosts_are_led_by_agents_grows() {
 #[test]
 fn a_host_that_does_not_come_up_is_named_and_the_others_join_if_they_may() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let words = ["join", "talk:grow:4", "finish:30000"];
+    let words = ["join", "talk:grow:6", "finish:30000"];
     let session =
         launch_with(&front, &[lab.members("a[1-2]", &words)], &options().policy(Policy::AtLeast(1)));
     let missing = lab.program("/nonexistent/program", "b1", &words);
@@ -95,7 +95,7 @@ fn a_host_that_does_not_come_up_is_named_and_the_others_join_if_they_may() {
 #[test]
 fn where_all_have_to_join_none_does_if_one_does_not() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let words = ["join", "talk:grow:4", "finish:30000"];
+    let words = ["join", "talk:grow:7", "finish:30000"];
     let session = launch_with(&front, &[lab.members("a[1-2]", &words)], &options());
     let before = lab.programs();
     let bad = lab.program("/nonexistent/program", "b1", &words);

@@ -54,6 +54,8 @@ pub(crate) struct Outcome {
     pub(crate) exits: BTreeMap<Rank, Exit>,
     pub(crate) lost: BTreeMap<String, Cause>,
     pub(crate) printed: BTreeMap<(Rank, Stream), String>,
+    /// The answers to requests to grow.
+    pub(crate) growths: Vec<String>,
     pub(crate) done: bool,
 }
 
@@ -209,13 +211,23 @@ impl Process {
 impl Outcome {
     pub(crate) fn new(report: Arc<LaunchReport>) -> Self {
         let (exits, lost, printed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { report, exits, lost, printed, done: false }
+        Self { report, exits, lost, printed, growths: Vec::new(), done: false }
     }
 
     /// Takes events until every member has ended; for so long at most.
     pub(crate) fn follow(&mut self, front: &FrontEnd, timeout: Duration) {
+        self.follow_until(front, timeout, |outcome| outcome.done);
+    }
+
+    /// The same until something holds.
+    pub(crate) fn follow_until(
+        &mut self,
+        front: &FrontEnd,
+        timeout: Duration,
+        holds: impl Fn(&Self) -> bool,
+    ) {
         let deadline = Instant::now() + timeout;
-        while !self.done {
+        while !holds(self) {
             let left = deadline.saturating_duration_since(Instant::now());
             let Some(event) = front.next_event(left) else { return };
             self.note(event);
@@ -230,6 +242,7 @@ impl Outcome {
             }
             Event::Exited { rank, exit, .. } => drop(self.exits.insert(rank, exit)),
             Event::Lost { name, failure, .. } => drop(self.lost.insert(name, failure.cause)),
+            Event::Grown { .. } | Event::NotGrown { .. } => self.growths.push(event.to_string()),
             Event::Done { .. } => self.done = true,
             _ => {}
         }

@@ -23,11 +23,12 @@
 //! | settled | `Grow` | passed on | growing |
 //! | growing | `Share` | launched, or given to children | growing |
 //! | growing | `StopLaunching` | passed on; new hosts that are not up are ended | stopped |
-//! | growing | the parent is lost, and another one may be found | the same; all new hosts are ended | settled |
+//! | growing | the parent is lost, and another one may be found | the same, also if they do not join | stopped |
 //! | any | `Admit` | passed on; new hosts that have joined are in the tree, all others are ended | settled |
 //!
-//! A node that has lost its parent has missed what came meanwhile, and launches nothing: its new hosts have
-//! failed, or are launched by the node above the lost one. The next `Grow` tells it everything.
+//! A node that has lost its parent may miss `Admit`, and launches nothing: new hosts that have not joined are
+//! launched by the node above the lost one. The next parent repeats the last `Admit`, by which new hosts that have
+//! joined are in the session, or are ended because others are launched in their places.
 //!
 //! | state of the front end | event | effect | next state |
 //! |---|---|---|---|

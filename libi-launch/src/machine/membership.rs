@@ -60,6 +60,11 @@ impl HostRoutes {
         self.runs.insert(first, (last, link));
     }
 
+    /// Whether a host has joined over some link.
+    pub(super) fn has(&self, HostIndex(host): HostIndex) -> bool {
+        self.runs.range(..=host).next_back().is_some_and(|(_, (last, _))| host <= *last)
+    }
+
     /// Forgets the route to a host.
     pub(super) fn remove(&mut self, HostIndex(host): HostIndex) {
         let Some((&first, &(last, link))) = self.runs.range(..=host).next_back() else { return };

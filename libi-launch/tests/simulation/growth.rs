@@ -21,6 +21,7 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id, Sim, StopReason};
 use libi_core::time::Instant;
 use libi_core::topology::{Branch, Topology};
+use libi_launch::failure::{Cause, Failure};
 use libi_launch::machine::{
     Event, GrowthError, GrowthRequest, HostSpec, HostState, LinkId, LinkPolicy, Notice, Policy, Program,
 };
@@ -184,6 +185,8 @@ fn play(scenario: &Scenario) -> Result<usize, String> {
     sim.world.growth.hosts.insert(hosts);
     let (is_bad, has_deaths) = (rng.chance(0.5), rng.chance(0.6));
     let mut expects_all = !is_bad && !has_deaths;
+    let mut victims = BTreeSet::new();
+    let mut has_time = true;
     for _ in 0..1 + rng.below(4) {
         now += Duration::from_millis(rng.below(8_000));
         run_until(&mut sim, now)?;
@@ -218,6 +221,7 @@ fn play(scenario: &Scenario) -> Result<usize, String> {
             });
             let leaders: Vec<Id> = leaders.map(|(id, _)| id).collect();
             if let Some(id) = leaders.get(rng.below(leaders.len().max(1) as u64) as usize) {
+                victims.extend(sim.world.host_of(*id));
                 sim.agenda.plan(now, Happening::Dies(Pick::This(*id)));
             }
         }
@@ -227,7 +231,8 @@ fn play(scenario: &Scenario) -> Result<usize, String> {
         if answers.len() != asked {
             return Err(format!("{asked} requests by {now} have these answers: {answers:?}"));
         }
-        expects_all &= deadline > Duration::from_secs(30);
+        has_time &= deadline > Duration::from_secs(30);
+        expects_all &= has_time;
         if expects_all && matches!(answers.last(), Some((_, Some(why))) if *why != GrowthError::UnderWay) {
             return Err(format!("does not grow: {answers:?}"));
         }
@@ -239,6 +244,9 @@ fn play(scenario: &Scenario) -> Result<usize, String> {
     now += Duration::from_secs(60);
     run_until(&mut sim, now)?;
     all_are_known(&sim, hosts)?;
+    if !is_bad && has_time && scenario.links != LinkPolicy::Channel {
+        only_victims_have_failed(&sim, &victims)?;
+    }
     let joined = sim.agenda.machine(FRONT).unwrap().host_states().skip(scenario.hosts as usize);
     let joined = joined.filter(|state| **state == HostState::Joined).count();
     // A request just before the end.
@@ -292,6 +300,37 @@ fn all_are_known(sim: &Sim<Cluster>, hosts: u32) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Where hosts find another parent, and all launches succeed, one that has failed was killed; or it was ended with
+/// others because one that was had no attempts left; or it was lost with its launcher before it had heard that it
+/// is in the session.
+fn only_victims_have_failed(sim: &Sim<Cluster>, victims: &BTreeSet<u32>) -> Result<(), String> {
+    let front = sim.agenda.machine(FRONT).ok_or("no front end")?;
+    for (host, state) in (0..).zip(front.host_states()) {
+        if let HostState::Failed(failure) = state
+            && !victims.contains(&host)
+            && (failure.cause != Cause::Cancelled || lost_at(sim, HostIndex(host)).is_some())
+            && !is_lost_with_launcher(sim, HostIndex(host), failure)
+        {
+            return Err(format!("host {host} has failed, of the victims {victims:?}: {failure:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn lost_at(sim: &Sim<Cluster>, host: HostIndex) -> Option<Instant> {
+    let is_it = |notice: &Notice| matches!(notice, Notice::Lost(of, _) if *of == host);
+    sim.world.notices.iter().find(|(_, notice)| is_it(notice)).map(|(at, _)| *at)
+}
+
+/// Whether a new host was lost with its launcher, not long after the session had grown.
+fn is_lost_with_launcher(sim: &Sim<Cluster>, host: HostIndex, failure: &Failure) -> bool {
+    let is_new = host.0 >= sim.world.scenario.hosts
+        && matches!(failure.cause, Cause::LauncherLost(_) | Cause::Cancelled);
+    let latest = Duration::from_secs(5) + sim.world.scenario.rules.peer_timeout;
+    let Some(lost) = lost_at(sim, host).filter(|_| is_new) else { return false };
+    answers(sim).iter().any(|(at, _)| (*at..*at + latest).contains(&lost))
 }
 
 fn has_ended(sim: &Sim<Cluster>, rank: Rank) -> bool {

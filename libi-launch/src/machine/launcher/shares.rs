@@ -238,10 +238,16 @@ impl Launcher {
         }
     }
 
-    /// New hosts are none of this node any more: it has lost its parent, and others launch them.
-    pub(in crate::machine) fn forget_new(&mut self, children: &[HostIndex], settled: u32) {
+    /// New hosts are none of this node any more, but those that are kept: it has lost its parent, and others
+    /// launch them.
+    pub(in crate::machine) fn forget_new(
+        &mut self,
+        children: &[HostIndex],
+        settled: u32,
+        is_kept: impl Fn(HostIndex) -> bool,
+    ) {
         let new: Vec<HostIndex> = self.specs.range(HostIndex(settled)..).map(|(host, _)| *host).collect();
-        for host in new {
+        for host in new.into_iter().filter(|host| !is_kept(*host)) {
             self.specs.remove(&host);
             children.iter().for_each(|child| _ = self.queue.remove_from_share(*child, host));
         }

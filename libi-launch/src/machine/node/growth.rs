@@ -74,15 +74,17 @@ impl Node {
         self.end_new_hosts_for(|child| child.phase() < Phase::Joining, why, now, out);
     }
 
-    /// This host has lost its parent, and may find another one: that is no reason to launch hosts.
+    /// This host has lost its parent, and may find another one. New hosts that have joined may be in the session:
+    /// the next parent knows it. All others are launched again by a node above.
     pub(super) fn abandon_growth(&mut self, now: Instant, out: &mut Vec<Effect>) {
         if self.growth.stop() {
             self.stop_growing(&Cause::Cancelled, now, out);
             self.direct.forget_secret();
         }
-        self.end_new_hosts(|_| true, now, out);
+        self.end_new_hosts(|child| child.phase() < Phase::Joined, now, out);
         let children: Vec<_> = self.children.leaders().filter_map(|(_, child)| child.host()).collect();
-        self.launcher.forget_new(&children, self.growth.settled());
+        let routes = &self.routes;
+        self.launcher.forget_new(&children, self.growth.settled(), |host| routes.has(host));
     }
 
     /// Whether a report is about an attempt at a new host that another one has replaced: hosts that were given
@@ -203,11 +205,10 @@ impl Node {
         self.orphans.extend_behind(link, ranks);
     }
 
-    /// A child that was adopted hears of the last growth, which it may have missed.
-    pub(super) fn repeat_growth(&self, link: LinkId, out: &mut Vec<Effect>) {
+    /// A child that was adopted, with these ranks, hears of the last growth, which it may have missed.
+    pub(super) fn repeat_growth(&self, link: LinkId, ranks: &Ranks, out: &mut Vec<Effect>) {
         if self.growth.has_grown {
-            let (absent, none) = (&self.growth.absent, &Ranks::new());
-            self.send_membership(link, ParentMessage::Admit, (absent, none), false, out);
+            self.send_membership(link, ParentMessage::Admit, (&self.growth.absent, ranks), false, out);
         }
     }
 }

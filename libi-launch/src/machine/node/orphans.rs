@@ -188,7 +188,7 @@ impl Node {
             let answer = ParentMessage::Adopts(self.ancestors_of_children());
             Self::send(link, Kind::Control, &answer, out);
             self.repeat_commands(link, &ranks, out);
-            self.repeat_growth(link, out);
+            self.repeat_growth(link, &ranks, out);
             self.repeat_restarts(link, &ranks, out);
             out.push(Effect::Adopted { link, instead_of, ranks, place: claim.host.0 });
         }
