@@ -241,6 +241,8 @@ typedef enum libi_result {
   LIBI_ERR_NO_MEMORY = 36,
   /** A member was not restarted; the text has the reason. */
   LIBI_ERR_NOT_RESTARTED = 37,
+  /** The session has not grown; the text has the reason. */
+  LIBI_ERR_NOT_GROWN = 38,
   /** Members that are needed are lost; the text names them. */
   LIBI_ERR_PEER_LOST = 50,
   /** The front end is lost. */
@@ -359,6 +361,20 @@ typedef int64_t libi_timeout;
 
 /** A measured duration in microseconds; -1 if there is none. Since 0.1. */
 typedef int64_t libi_micros;
+
+/** By what a session has grown. Since 0.1. */
+typedef struct libi_growth {
+  /** The lowest of the new ranks. */
+  uint32_t first_rank;
+  /** The number of new ranks. */
+  uint32_t ranks;
+  /** How many of them did not come up: they are absent. */
+  uint32_t absent;
+  /** The index of the first new host in the report and in the layout. */
+  uint32_t first_host;
+  /** The number of new hosts. The report says which have joined. */
+  uint32_t hosts;
+} libi_growth;
 
 /**
  * The meaning of a code in a few words, or NULL for a number that is not a code.
@@ -1203,7 +1219,7 @@ typedef enum libi_ranks {
 typedef struct libi_session_info {
   /** The number of the session in its distributions. */
   uint32_t number;
-  /** The number of members. */
+  /** The number of members, with those by which it has grown. */
   uint32_t size;
   /** Its stage. */
   libi_stage stage;
@@ -1232,7 +1248,7 @@ void libi_session_free(libi_session *session);
 libi_result libi_session_query(const libi_session *session, libi_session_info *info, size_t size);
 
 /**
- * The layout of a session: where its ranks run.
+ * The layout of a session: where its ranks run, with those by which it has grown.
  *
  * Returns LIBI_OK with a layout, to be freed with libi_layout_free(). Since 0.1.
  */
@@ -1305,6 +1321,40 @@ libi_result libi_session_kill(libi_session *session, int signal);
  * Since 0.1.
  */
 libi_result libi_session_terminate(libi_session *session, libi_timeout grace);
+
+/**
+ * Launches further members on the hosts of these distributions, with the next ranks, below the
+ * hosts that the session has, and waits until they take part. Only while the session is up, with
+ * LIBI_ON_LOSS_CONTINUE, and not through a backend that starts all hosts together, such as srun.
+ * The options of the launch hold: its deadline, and whether all hosts have to join; if not,
+ * those take part that have, at least one. The sessions that the distributions name do not
+ * matter. One growth is made at a time.
+ *
+ * Members learn of it with the result of a collective call, the same at all: from the next call
+ * on, the new ones take part, and libi_member_size() is greater. libi_member_first_call() tells
+ * the new ones where they begin. LIBI_EVENT_GROWN or LIBI_EVENT_NOT_GROWN reports the answer,
+ * too. Any thread, at any time.
+ *
+ * Fills *growth, and returns LIBI_OK; LIBI_ERR_NOT_GROWN (libi_last_error() has the reason, and
+ * the report those of hosts); LIBI_ERR_ARGUMENT or LIBI_ERR_LAYOUT for distributions that cannot
+ * be launched; or LIBI_ERR_ENDED. Since 0.1.
+ */
+libi_result libi_session_add(libi_session *session,
+                             const libi_distribution *const *distributions,
+                             size_t count,
+                             libi_growth *growth,
+                             size_t size);
+
+/**
+ * As libi_session_add(), but does not wait: LIBI_EVENT_GROWN or LIBI_EVENT_NOT_GROWN reports the
+ * answer.
+ *
+ * Returns LIBI_OK; LIBI_ERR_NOT_GROWN if another growth is under way; or as libi_session_add().
+ * Since 0.1.
+ */
+libi_result libi_session_request_add(libi_session *session,
+                                     const libi_distribution *const *distributions,
+                                     size_t count);
 
 /**
  * Sends a message to the master, which receives it with libi_member_recv(). Messages arrive in
@@ -1667,7 +1717,11 @@ typedef enum libi_event_kind {
    */
   LIBI_EVENT_RESTARTED = 16,
   /** A lost member was not restarted: see text. */
-  LIBI_EVENT_NOT_RESTARTED = 17
+  LIBI_EVENT_NOT_RESTARTED = 17,
+  /** Further hosts are in the session, after libi_session_add(): see libi_event_ranks(). */
+  LIBI_EVENT_GROWN = 18,
+  /** No further hosts are in the session: see text. */
+  LIBI_EVENT_NOT_GROWN = 19
 } libi_event_kind;
 
 /** The content of an event. Strings, bytes and the failure belong to the event. Since 0.1. */
@@ -1718,7 +1772,8 @@ libi_result libi_event_query(const libi_event *event, libi_event_info *info, siz
 
 /**
  * The ranks that an event is about: those that have printed the output of LIBI_EVENT_FOLDED, those
- * that were lost with the host of LIBI_EVENT_LOST, or the one that libi_event_info names. Writes
+ * that were lost with the host of LIBI_EVENT_LOST, the new ones of LIBI_EVENT_GROWN that have come
+ * up, or the one that libi_event_info names. Writes
  * the lowest ones, as many as there is room for. ranks may be NULL if room is 0.
  *
  * Returns the number of ranks; 0 for NULL and for events without ranks. Since 0.1.

@@ -430,6 +430,18 @@ public:
     std::string failure() const { return detail::text_of(info().failure); }
 };
 
+/** Several distributions. */
+using distributions = std::vector<std::reference_wrapper<const distribution>>;
+
+namespace detail {
+/** As C takes them. */
+inline std::vector<const libi_distribution *> handles(const distributions &all) {
+    std::vector<const libi_distribution *> found;
+    for (const distribution &one : all) found.push_back(one.get());
+    return found;
+}
+} // namespace detail
+
 /** A session. The destructor ends it: members that have not detached are killed. */
 class session : public detail::owned<libi_session, libi_session_free> {
 public:
@@ -471,6 +483,19 @@ public:
     void set_on_loss(libi_on_loss on_loss) { detail::check(libi_session_set_on_loss(get(), on_loss)); }
     /** As restart(), but does not wait: an event has the answer. */
     void request_restart(std::uint32_t rank) { detail::check(libi_session_request_restart(get(), rank)); }
+    /** Launches further members, and waits until they take part. */
+    libi_growth add(const distribution &what) { return add(distributions{what}); }
+    libi_growth add(const distributions &what) {
+        libi_growth growth = {};
+        const auto all = detail::handles(what);
+        detail::check(libi_session_add(get(), all.data(), all.size(), &growth, sizeof growth));
+        return growth;
+    }
+    /** As add(), but does not wait: an event has the answer. */
+    void request_add(const distributions &what) {
+        const auto all = detail::handles(what);
+        detail::check(libi_session_request_add(get(), all.data(), all.size()));
+    }
     void send(bytes what, milliseconds timeout) {
         detail::check(libi_session_send(get(), what.data(), what.size(), detail::timeout_of(timeout)));
     }
@@ -496,7 +521,7 @@ public:
         reset(front);
     }
     /** Several distributions: front.launch({daemons, back_ends}, options). */
-    using distributions = std::vector<std::reference_wrapper<const distribution>>;
+    using distributions = libi::distributions;
     /** Launches one session, and waits until it is up. If it does not come up, report() explains it. */
     session launch(const distribution &what, const options &how = options()) {
         return std::move(launch(distributions{what}, how).front());
@@ -529,8 +554,7 @@ public:
 private:
     template <class Begin>
     std::vector<session> begin(Begin begin, const distributions &what, const options &how) {
-        std::vector<const libi_distribution *> all;
-        for (const distribution &one : what) all.push_back(one.get());
+        const auto all = detail::handles(what);
         std::vector<libi_session *> begun(all.size(), nullptr);
         std::vector<session> sessions;
         sessions.reserve(begun.size());

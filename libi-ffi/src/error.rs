@@ -104,6 +104,7 @@ impl From<libi::Error> for CallError {
             E::NoSignal(_) => LIBI_ERR_ARGUMENT,
             E::NoInput | E::NoAgents | E::NotUp => LIBI_ERR_STATE,
             E::NotRestarted { .. } => LIBI_ERR_NOT_RESTARTED,
+            E::NotGrown { .. } => LIBI_ERR_NOT_GROWN,
             E::NotInSession(_) | E::OnLossFixed(_) => LIBI_ERR_ARGUMENT,
             E::Closed | E::NoHostLeft => LIBI_ERR_ENDED,
             // What later versions add.

@@ -95,6 +95,10 @@ pub enum libi_event_kind {
     LIBI_EVENT_RESTARTED = 16,
     /// A lost member was not restarted: see text.
     LIBI_EVENT_NOT_RESTARTED = 17,
+    /// Further hosts are in the session, after libi_session_add(): see libi_event_ranks().
+    LIBI_EVENT_GROWN = 18,
+    /// No further hosts are in the session: see text.
+    LIBI_EVENT_NOT_GROWN = 19,
 }
 
 /// How a process of a command has ended. Since 0.1.
@@ -201,6 +205,8 @@ impl EventView {
                 info.rank = i64::from(*rank);
                 libi_event_kind::LIBI_EVENT_NOT_RESTARTED
             }
+            Event::Grown { .. } => libi_event_kind::LIBI_EVENT_GROWN,
+            Event::NotGrown { .. } => libi_event_kind::LIBI_EVENT_NOT_GROWN,
             Event::Lost { host, .. } => {
                 info.host = i64::from(host.0);
                 libi_event_kind::LIBI_EVENT_LOST
@@ -263,7 +269,8 @@ pub unsafe extern "C" fn libi_event_query(
 }
 
 /// The ranks that an event is about: those that have printed the output of LIBI_EVENT_FOLDED, those
-/// that were lost with the host of LIBI_EVENT_LOST, or the one that libi_event_info names. Writes
+/// that were lost with the host of LIBI_EVENT_LOST, the new ones of LIBI_EVENT_GROWN that have come
+/// up, or the one that libi_event_info names. Writes
 /// the lowest ones, as many as there is room for. ranks may be NULL if room is 0.
 ///
 /// Returns the number of ranks; 0 for NULL and for events without ranks. Since 0.1.
@@ -275,6 +282,7 @@ pub unsafe extern "C" fn libi_event_ranks(event: *const libi_event, ranks: *mut 
             let one = |rank: Rank| [rank].into_iter().collect::<Ranks>();
             let found = match &view.event {
                 Event::Folded { ranks, .. } | Event::Lost { ranks, .. } => ranks.clone(),
+                Event::Grown { growth, .. } => growth.present(),
                 Event::Output { rank, .. }
                 | Event::Exited { rank, .. }
                 | Event::Detached { rank, .. }

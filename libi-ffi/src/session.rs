@@ -1,5 +1,6 @@
 //! A session, as its front end has it.
 
+mod growth;
 mod messages;
 mod restart;
 
@@ -51,7 +52,7 @@ pub enum libi_stage {
 pub struct libi_session_info {
     /// The number of the session in its distributions.
     pub number: u32,
-    /// The number of members.
+    /// The number of members, with those by which it has grown.
     pub size: u32,
     /// Its stage.
     pub stage: libi_stage,
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn libi_session_query(
     }
 }
 
-/// The layout of a session: where its ranks run.
+/// The layout of a session: where its ranks run, with those by which it has grown.
 ///
 /// Returns LIBI_OK with a layout, to be freed with libi_layout_free(). Since 0.1.
 #[unsafe(no_mangle)]
@@ -145,7 +146,7 @@ pub unsafe extern "C" fn libi_session_layout(
     // SAFETY: as documented in the header.
     unsafe {
         on(session, |session| {
-            OutParam::new(layout, null_mut(), "layout")?.put(give_layout(session.layout().clone()));
+            OutParam::new(layout, null_mut(), "layout")?.put(give_layout(session.current_layout()));
             Ok(())
         })
     }

@@ -319,12 +319,7 @@ impl fmt::Display for Event {
             Self::NotRestarted { rank, host_name, why, .. } => {
                 write!(f, "{rank}{} was not restarted: {why}", on(host_name))
             }
-            Self::Grown { session, growth, .. } => {
-                let mut ranks = Ranks::new();
-                ranks.add_run(growth.ranks.start, growth.ranks.end - growth.ranks.start);
-                ranks.remove_all(&growth.absent);
-                write!(f, "{session} has grown by {ranks}")
-            }
+            Self::Grown { session, growth, .. } => write!(f, "{session} has grown by {}", growth.present()),
             Self::NotGrown { session, why, hosts } => {
                 write!(f, "{session} has not grown: {}", NotGrown(why, hosts))
             }

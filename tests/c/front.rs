@@ -9,13 +9,14 @@ use libi_testkit::native::{
 };
 use libi_testkit::programs;
 
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "tests/c/front/front.c",
     "tests/c/front/play.c",
     "tests/c/front/describe.c",
     "tests/c/front/launches.c",
     "tests/c/front/sessions.c",
     "tests/c/front/restarts.c",
+    "tests/c/front/growth.c",
     "tests/c/front/commands.c",
     "tests/c/front/misuse.c",
 ];

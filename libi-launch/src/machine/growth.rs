@@ -132,6 +132,8 @@ pub(super) struct Growth {
     /// Hosts from this index on are new, once the session is up.
     settled: u32,
     is_launching: bool,
+    /// How many hosts it came up with.
+    launched: u32,
     /// Whether the session has ever grown, or was to, as far as this node knows.
     pub(super) has_grown: bool,
     /// All ranks that did not come up.
@@ -163,8 +165,16 @@ impl Growth {
 
     /// The session has so many hosts, none of which is new any more, and these ranks are absent.
     pub(super) fn settle(&mut self, hosts: u32, absent: &Ranks) {
+        if self.settled == 0 {
+            self.launched = hosts;
+        }
         (self.settled, self.is_launching) = (hosts, false);
         self.absent.clone_from(absent);
+    }
+
+    /// Whether a host has come, or comes, when the session was up.
+    pub(super) fn is_late(&self, host: HostIndex) -> bool {
+        self.settled > 0 && host.0 >= self.launched
     }
 
     pub(super) fn settled(&self) -> u32 {
@@ -196,5 +206,6 @@ mod tests {
         );
         growth.settle(6, &Ranks::new());
         assert!(!growth.is_new(HostIndex(5)) && growth.settled() == 6);
+        assert!(growth.is_late(HostIndex(4)) && !growth.is_late(HostIndex(3)));
     }
 }

@@ -33,6 +33,17 @@ pub struct Growth {
     pub absent: Ranks,
 }
 
+impl Growth {
+    /// The ranks of the new members that have come up.
+    #[must_use]
+    pub fn present(&self) -> Ranks {
+        let mut present = Ranks::new();
+        present.add_run(self.ranks.start, self.ranks.end - self.ranks.start);
+        present.remove_all(&self.absent);
+        present
+    }
+}
+
 /// What a front end knows of the growth of a session.
 pub(in crate::front) struct GrowthStatus {
     policy: Policy,

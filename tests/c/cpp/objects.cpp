@@ -177,10 +177,18 @@ void come_back(libi::member &me) {
         if (me.rank() == 1) std::raise(SIGKILL);
 }
 
+/// Others join, until there are four.
+void grow(libi::member &me) {
+    CHECK((me.first_call(soon) == 0) == (me.rank() < 2));
+    while (me.allreduce(LIBI_OP_SUM, std::vector<std::uint32_t>{1}, soon)[0] < 4) CHECK(me.size() <= 4);
+    CHECK(me.size() == 4);
+}
+
 int serve(libi::member me, const std::string &role) {
     if (role == "talks") talk(me);
     if (role == "loses") lose(me);
     if (role == "comes back") come_back(me);
+    if (role == "grows") grow(me);
     if (role == "waits") me.recv_from(me.rank(), 0, libi::forever);
     std::cout << "rank " << me.rank() << std::endl;
     if (role == "leaves") me.detach(soon);
@@ -233,6 +241,27 @@ void restarts(const std::string &self) {
         if (event.kind() == LIBI_EVENT_DONE) break;
     }
     CHECK(well == 4 && restarted == 1 && refused == 1);
+}
+
+/// A session that grows twice.
+void grows(const std::string &self) {
+    libi::distribution grows(9, self), more(9, self), last(9, self);
+    grows.host_list("a,b").arg("grows");
+    more.host_list("c").arg("grows");
+    last.host_list("d").arg("grows");
+    libi::front_end front;
+    libi::session session = front.launch(grows, local().on_loss(LIBI_ON_LOSS_CONTINUE));
+    libi_growth growth = session.add(more);
+    CHECK(growth.first_rank == 2 && growth.ranks == 1 && growth.absent == 0 && session.size() == 3);
+    session.request_add({last});
+    int well = 0, grown = 0;
+    while (libi::event event = front.next_event(soon)) {
+        if (event.kind() == LIBI_EVENT_OUTPUT && event.stream() == 2) std::cerr << event.output().str();
+        well += event.kind() == LIBI_EVENT_EXITED && event.exit() == LIBI_EXIT_CODE && event.exit_value() == 0;
+        grown += event.kind() == LIBI_EVENT_GROWN;
+        if (event.kind() == LIBI_EVENT_DONE) break;
+    }
+    CHECK(well == 4 && grown == 2 && session.size() == 4);
 }
 
 void front(const std::string &self) {
@@ -314,5 +343,6 @@ int main(int argc, char **argv) {
     front(argv[0]);
     losses(argv[0]);
     restarts(argv[0]);
+    grows(argv[0]);
     std::cout << "objects: all as they should be" << std::endl;
 }

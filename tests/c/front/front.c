@@ -44,6 +44,8 @@ int main(int argc, char **argv)
   loop(LIBI_PROGRESS_MANUAL, 1);
   restarts(LIBI_PROGRESS_THREAD);
   restarts(LIBI_PROGRESS_MANUAL);
+  growth(LIBI_PROGRESS_THREAD);
+  growth(LIBI_PROGRESS_MANUAL);
   commands(argv[0]);
   misuse();
   CHECK(descriptors() == before);

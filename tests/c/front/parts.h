@@ -25,6 +25,9 @@ void loop(libi_progress progress, int ends_from_within);
 /* Members that are started again: restarts.c */
 void restarts(libi_progress progress);
 
+/* Sessions that grow: growth.c */
+void growth(libi_progress progress);
+
 /* Commands in a session of agents: commands.c */
 void commands(const char *own_program);
 

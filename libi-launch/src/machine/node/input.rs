@@ -98,8 +98,10 @@ impl Node {
 
     fn pass_on_input(&mut self, bytes: &[u8], out: &mut Vec<Effect>) {
         let NodeInput::All(flow) = &mut self.input else { return };
+        let growth = &self.growth;
+        let takes_part = |child: &super::Child| child.host().is_some_and(|host| !growth.is_late(host));
         let leaders: Vec<_> =
-            self.children.up().filter(|(_, child)| child.is_leader()).map(|(link, _)| link).collect();
+            self.children.up().filter(|(_, child)| takes_part(child)).map(|(link, _)| link).collect();
         for link in &leaders {
             send_input(*link, bytes, out);
         }

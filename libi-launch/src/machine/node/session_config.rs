@@ -8,6 +8,7 @@ use libi_core::wire::Kind;
 use super::{Effect, LinkId, Node};
 use crate::machine::direct_links::LinkPolicy;
 use crate::machine::message::{ParentMessage, SessionConfig};
+use crate::options::StandardInput;
 
 impl Node {
     /// The config of the leader of this host, whose link `has_arrived` at the rendezvous or not.
@@ -48,7 +49,10 @@ impl Node {
             name,
             blocks,
             programs: self.programs.clone(),
-            input: self.input.for_child(is_leader, self.is_front() && host == HostIndex(0)),
+            input: match self.growth.is_late(host) {
+                true => StandardInput::Empty,
+                false => self.input.for_child(is_leader, self.is_front() && host == HostIndex(0)),
+            },
         }
     }
 
