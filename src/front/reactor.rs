@@ -34,7 +34,7 @@ pub(super) struct FrontReactor {
     engine: Engine,
     sink: FrontSink,
     retired: Vec<SessionNumber>,
-    /// Whether some session is still being launched.
+    /// Whether some session is still being launched, or grows.
     launching: bool,
 }
 
@@ -62,11 +62,11 @@ impl Reactor for FrontReactor {
     type Command = FrontCommand;
 
     fn requires_thread(command: &FrontCommand) -> bool {
-        matches!(command, FrontCommand::Add(..))
+        matches!(command, FrontCommand::Add(..) | FrontCommand::Tell(_, Input::Grow(_)))
     }
 
     fn callers_may_drive(&self) -> bool {
-        // Processes are started only during a launch.
+        // Processes are started only during a launch, and while a session grows.
         !self.launching
     }
 
@@ -74,7 +74,10 @@ impl Reactor for FrontReactor {
         for command in commands.drain(..) {
             match command {
                 FrontCommand::Add(number, session_io) => self.add(number, *session_io),
-                FrontCommand::Tell(number, input) => self.tell(number, input),
+                FrontCommand::Tell(number, input) => {
+                    self.launching |= matches!(input, Input::Grow(_));
+                    self.tell(number, input);
+                }
                 FrontCommand::Call(CallRequest::Call(number, id, call)) => match self.sink.ids.get(&number) {
                     Some(&node) if self.is_alive(number) => self.engine.call(node, id, call, &mut self.sink),
                     _ => self.sink.shared.finish(id, Err(CommError::Ended)),
@@ -168,6 +171,7 @@ impl FrontReactor {
                 status.progress = node.progress();
                 self.launching = true;
             }
+            self.launching |= node.is_growing();
             // A session that is over delivers no more output.
             if status.done_is_due && (node.has_relayed_output() || status.stage == Stage::Over) {
                 status.done_is_due = false;

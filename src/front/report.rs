@@ -32,8 +32,8 @@ pub struct LaunchReport {
     flat: Option<FlatFallback>,
     /// Whether the front end launched hosts from the first moment, beside the hosts.
     from_front_end: bool,
-    /// How many of the hosts came when the session was up.
-    later: usize,
+    /// How many of the hosts are those of the launch. Others were to come when the session was up.
+    launched: usize,
 }
 
 /// Why the front end launched all hosts itself, instead of letting them launch each other.
@@ -87,7 +87,7 @@ impl LaunchReport {
             |host: HostIndex| hosts.get(host.0 as usize).map_or(String::new(), |host| host.name.clone());
         let backend = node.backend().clone();
         let flat = flat.map(|(host, failure)| FlatFallback { host: name(host), failure });
-        let (session, members) = (layout.session(), layout.size());
+        let (session, members, launched) = (layout.session(), layout.size(), hosts.len());
         let queued = node.queued();
         let took = took.saturating_sub(queued);
         let from_front_end = node.launches_as_leaders();
@@ -103,7 +103,7 @@ impl LaunchReport {
             queued,
             flat,
             from_front_end,
-            later: 0,
+            launched,
         }
     }
 
@@ -112,14 +112,19 @@ impl LaunchReport {
         self.members = layout.size();
         self.hosts.truncate(first.0 as usize);
         self.hosts.extend(host_reports(layout, node, took).into_iter().skip(first.0 as usize));
-        self.later += self.hosts.len().saturating_sub(first.0 as usize);
     }
 
-    /// The names of those of these hosts that have failed, and why.
+    /// The names of those of these hosts that have failed, and why: first those that are to blame.
     pub(super) fn failures_of(&self, hosts: std::ops::Range<u32>) -> Vec<(String, String)> {
         let hosts = hosts.filter_map(|host| self.hosts.get(host as usize));
-        let failed = hosts.filter_map(|host| Some((host.name.clone(), self.reason(host.failure.as_ref()?))));
-        failed.collect()
+        let mut failed: Vec<_> = hosts.filter_map(|host| Some((host, host.failure.as_ref()?))).collect();
+        failed.sort_by_key(|(_, failure)| failure.cause.is_cut_short());
+        failed.into_iter().map(|(host, failure)| (host.name.clone(), self.reason(failure))).collect()
+    }
+
+    /// The hosts of the launch, and those that were to come when the session was up.
+    fn launched_and_later(&self) -> (&[HostReport], &[HostReport]) {
+        self.hosts.split_at_checked(self.launched).unwrap_or((&self.hosts, &[]))
     }
 
     /// Updates which links are direct.
@@ -160,7 +165,7 @@ impl LaunchReport {
     }
 
     /// How long it took until the session was up or given up, without the time in which it waited
-    /// for resources.
+    /// for resources, and without hosts by which it has [grown](super::Session::add) since.
     #[must_use]
     pub fn took(&self) -> Duration {
         self.took
@@ -217,9 +222,10 @@ impl LaunchReport {
             times.sort_unstable();
             times.get(times.len() / 2).copied()
         };
-        let rem = median(self.hosts.iter().filter_map(|host| host.hello).collect())?;
+        let (launched, _) = self.launched_and_later();
+        let rem = median(launched.iter().filter_map(|host| host.hello).collect())?;
         let mut hellos: BTreeMap<Option<HostIndex>, Vec<Duration>> = BTreeMap::new();
-        for host in &self.hosts {
+        for host in launched {
             if let Some(greeted) = host.hello {
                 hellos.entry(host.launcher).or_default().push(host.started + greeted);
             }
@@ -257,7 +263,7 @@ impl LaunchReport {
         };
         Timeline {
             session: self.session.to_string(),
-            hosts: self.hosts.iter().map(line).collect(),
+            hosts: self.launched_and_later().0.iter().map(line).collect(),
             up: self.up.then_some(self.took),
             predicted: self.cost().map(|cost| {
                 let hosts = self.joined() as u32;

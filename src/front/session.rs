@@ -120,9 +120,9 @@ impl Session {
         self.status(|status| status.links).unwrap_or_default()
     }
 
-    /// The outcome for each host when the session came up or was given up; `None` before that. Only
-    /// [`HostReport::direct`](super::HostReport::direct) is updated afterwards, see
-    /// [`links`](Self::links).
+    /// The outcome for each host when the session came up or was given up; `None` before that. Afterwards
+    /// [`HostReport::direct`](super::HostReport::direct) is updated, see [`links`](Self::links), and
+    /// hosts are added by which the session [grows](Self::add).
     #[must_use]
     pub fn report(&self) -> Option<Arc<LaunchReport>> {
         self.runtime.with(|state| state.sessions.get_mut(&self.number)?.current_report())

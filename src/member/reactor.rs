@@ -68,8 +68,10 @@ impl Reactor for MemberReactor {
     }
 
     fn callers_may_drive(&self) -> bool {
-        // Processes on this host are started before the session is up.
-        self.sink.shared.lock().state.stage > MemberStage::Joining
+        // Processes on this host are started before the session is up, and other hosts then or while it grows.
+        let grows =
+            || self.engine.session_io(self.id).is_some_and(|session_io| session_io.node().is_growing());
+        self.sink.shared.lock().state.stage > MemberStage::Joining && !grows()
     }
 
     fn execute(&mut self, commands: &mut VecDeque<MemberCommand>) {

@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use libi::{
-    Agent, Engine, Error, Exit, FrontEnd, GrowthError, LaunchOptions, OnLoss, OsBytes, Policy, Rank, Session,
+    Agent, Command, Engine, Error, Event, Exit, FrontEnd, GrowthError, LaunchOptions, OnLoss, OsBytes,
+    Policy, Rank, Session,
 };
 
 use libi_testkit::kills::calls_agree;
@@ -64,6 +65,35 @@ fn members_agree_from_which_call_on_a_session_is_larger() {
 fn a_session_whose_hosts_are_led_by_agents_grows() {
     let agent = Agent::new(OsBytes::try_from(programs::agent()).unwrap());
     play("a[1-2]:2", &[("b[1-6]:2", 16), ("c1", 17)], &options().agent(agent));
+}
+
+#[test]
+fn commands_run_on_hosts_that_have_come_later() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let agent = Agent::new(OsBytes::try_from(programs::agent()).unwrap());
+    let waits = |hosts: &str| lab.members(hosts, &["join", "wait"]);
+    let session = launch_with(&front, &[waits("a1")], &options().agent(agent));
+    let early = session.spawn(&Command::new("sh").args(["-c", "sleep 0.2; echo early"])).unwrap();
+    session.add(&waits("b[1-2]:2")).unwrap();
+    let all = session.spawn(&Command::new("sh").args(["-c", "echo late on $LIBI_HOST"])).unwrap();
+    let one = session.spawn(&Command::new("true").hosts("b2")).unwrap();
+    assert_eq!((early.hosts().len(), all.hosts().len(), one.hosts().len()), (1, 3, 1));
+    let mut said = Vec::new();
+    for command in [&early, &all, &one] {
+        let report = command.wait(TIMEOUT).unwrap();
+        assert!(report.is_success(), "{report}");
+    }
+    while let Some(event) = front.next_event(ms(0)) {
+        if let Event::CommandOutput { bytes, host_name, .. } = event {
+            said.push((host_name, String::from_utf8(bytes).unwrap()));
+        }
+    }
+    said.sort();
+    let late = |host: &str| (host.to_owned(), format!("late on {host}\n"));
+    let expected = vec![("a1".to_owned(), "early\n".to_owned()), late("a1"), late("b1"), late("b2")];
+    assert_eq!(said, expected);
+    drop(session);
+    lab.is_empty_within(SOON);
 }
 
 #[test]

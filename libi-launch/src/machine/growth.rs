@@ -49,8 +49,9 @@
 
 use std::time::Duration;
 
-use libi_core::ids::{HostIndex, Rank};
+use libi_core::ids::{HostIndex, LinkId, Rank};
 use libi_core::ranks::Ranks;
+use libi_core::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::host_table::Policy;
@@ -132,8 +133,12 @@ pub(super) struct Growth {
     /// Hosts from this index on are new, once the session is up.
     settled: u32,
     is_launching: bool,
-    /// How many hosts it came up with.
+    /// How many hosts it came up with, and how many members it has without new ones.
     launched: u32,
+    size: u32,
+    began: Instant,
+    /// At the front end: the child that launches the new hosts, if the front end does not.
+    pub(super) top: Option<LinkId>,
     /// Whether the session has ever grown, or was to, as far as this node knows.
     pub(super) has_grown: bool,
     /// All ranks that did not come up.
@@ -154,7 +159,8 @@ impl Growth {
     }
 
     /// New hosts are launched from now on.
-    pub(super) fn begin(&mut self, settled: u32) {
+    pub(super) fn begin(&mut self, settled: u32, now: Instant) {
+        self.began = now;
         (self.settled, self.is_launching, self.has_grown) = (settled, true, true);
     }
 
@@ -163,8 +169,9 @@ impl Growth {
         std::mem::take(&mut self.is_launching)
     }
 
-    /// The session has so many hosts, none of which is new any more, and these ranks are absent.
-    pub(super) fn settle(&mut self, hosts: u32, absent: &Ranks) {
+    /// The session has so many members and hosts, none of which is new any more, and these ranks are absent.
+    pub(super) fn settle(&mut self, (size, hosts): (u32, u32), absent: &Ranks) {
+        (self.size, self.top) = (size, None);
         if self.settled == 0 {
             self.launched = hosts;
         }
@@ -175,6 +182,16 @@ impl Growth {
     /// Whether a host has come, or comes, when the session was up.
     pub(super) fn is_late(&self, host: HostIndex) -> bool {
         self.settled > 0 && host.0 >= self.launched
+    }
+
+    /// When new hosts began to be launched.
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// The number of members and of hosts of the session, without new ones.
+    pub(super) fn settled_size(&self) -> (u32, u32) {
+        (self.size, self.settled)
     }
 
     pub(super) fn settled(&self) -> u32 {
@@ -189,14 +206,14 @@ mod tests {
     #[test]
     fn hosts_are_new_until_they_are_settled() {
         let mut growth = Growth::default();
-        growth.settle(4, &Ranks::new());
+        growth.settle((8, 4), &Ranks::new());
         assert!(
             !growth.is_new(HostIndex(3))
                 && growth.is_new(HostIndex(4))
                 && !growth.stop()
                 && !growth.has_grown
         );
-        growth.begin(4);
+        growth.begin(4, Instant::ZERO);
         assert!(
             growth.is_launching()
                 && growth.has_grown
@@ -204,8 +221,8 @@ mod tests {
                 && !growth.stop()
                 && growth.is_new(HostIndex(4))
         );
-        growth.settle(6, &Ranks::new());
-        assert!(!growth.is_new(HostIndex(5)) && growth.settled() == 6);
+        growth.settle((12, 6), &Ranks::new());
+        assert!(!growth.is_new(HostIndex(5)) && growth.settled_size() == (12, 6));
         assert!(growth.is_late(HostIndex(4)) && !growth.is_late(HostIndex(3)));
     }
 }

@@ -217,7 +217,7 @@ impl Node {
     fn launcher(&mut self, now: Instant) -> (&mut Launcher, Terms<'_>, &mut Vec<ChildMessage>) {
         let terms = Terms {
             now,
-            began: self.began,
+            began: if self.stage.is_up() { self.growth.began() } else { self.began },
             options: &self.options,
             is_launching: self.is_launching(),
             settled: self.settled_hosts(),

@@ -308,11 +308,14 @@ fn all_are_known(sim: &Sim<Cluster>, hosts: u32) -> Result<(), String> {
 fn only_victims_have_failed(sim: &Sim<Cluster>, victims: &BTreeSet<u32>) -> Result<(), String> {
     let front = sim.agenda.machine(FRONT).ok_or("no front end")?;
     for (host, state) in (0..).zip(front.host_states()) {
-        if let HostState::Failed(failure) = state
-            && !victims.contains(&host)
-            && (failure.cause != Cause::Cancelled || lost_at(sim, HostIndex(host)).is_some())
-            && !is_lost_with_launcher(sim, HostIndex(host), failure)
-        {
+        let HostState::Failed(failure) = state else { continue };
+        let is_ended_with = match &failure.cause {
+            Cause::Cancelled => true,
+            Cause::LaunchFailed(host) => victims.contains(&host.0),
+            _ => false,
+        };
+        let explains = is_ended_with && lost_at(sim, HostIndex(host)).is_none();
+        if !victims.contains(&host) && !explains && !is_lost_with_launcher(sim, HostIndex(host), failure) {
             return Err(format!("host {host} has failed, of the victims {victims:?}: {failure:?}"));
         }
     }
@@ -384,4 +387,26 @@ fn a_session_grows_from_1_to_256_hosts_which_launch_each_other() {
         assert_eq!((&sim.world.growth.wrong, &sim.world.trees.wrong), (&None, &None));
         assert!(launchers > 20, "{launchers} nodes have launched hosts");
     }
+}
+
+#[test]
+fn the_silence_of_the_host_that_launches_others_ends_a_growth_before_its_deadline() {
+    let mut scenario = Scenario::with_growth(1);
+    (scenario.hosts, scenario.links, scenario.strategy) = (3, LinkPolicy::Auto, Strategy::Late);
+    (scenario.seq, scenario.rem) = (Duration::from_millis(7), Duration::from_millis(172));
+    let (mut sim, now) = up(&scenario).unwrap();
+    sim.world.growth.hosts.insert(9);
+    let request = scenario.growth(6, Policy::All, Duration::from_secs(300));
+    sim.agenda.tell(now, FRONT, Event::Grow(Box::new(request)).into());
+    run_until(&mut sim, now + Duration::from_millis(20)).unwrap();
+    let top = Some(MemberRole::Leader(HostIndex(0)));
+    let (top, _) = sim.world.alive().find(|(_, process)| process.place == top).unwrap();
+    sim.agenda.plan(sim.agenda.now(), Happening::Freezes(Pick::This(top)));
+    run_until(&mut sim, now + scenario.rules.peer_timeout * 3).unwrap();
+    let known = answers(&sim);
+    assert!(matches!(&known[..], [(_, Some(GrowthError::TooFew(_)))]), "{known:?}");
+    let front = sim.agenda.machine(FRONT).unwrap();
+    let new: Vec<_> = front.host_states().skip(3).collect();
+    let is_lost = |state: &&HostState| matches!(state, HostState::Failed(it) if matches!(it.cause, Cause::LauncherLost(_)));
+    assert!(new.len() == 6 && new.iter().all(is_lost), "{new:?}");
 }

@@ -65,7 +65,7 @@ impl SessionIo {
         let ticket = ticket.encode().map_err(|failure| StartFailure::by_system(failure, None))?;
         let signal = bulk.map_or(Signal::KILL, BulkMethod::death_signal);
         let has_cleanup = bulk.is_some_and(BulkMethod::has_cleanup_process);
-        let death_signal = self.lasting_thread.then_some(signal);
+        let death_signal = self.thread_lasts().then_some(signal);
         let inherited = Inherited { death_signal, guarded: !has_cleanup, ..self.inherited_by_starters() };
         let started = spawn(spec, &inherited, self.links.len())?;
         let hosts = hosts.iter().map(|(_, spec)| spec.name.clone()).collect();

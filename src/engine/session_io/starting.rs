@@ -27,6 +27,8 @@ use crate::engine::agent_delivery::AgentDelivery;
 use crate::engine::fd_budget::{FDS_PER_START, original_limit, with_limit};
 use crate::engine::link_io::LinkIo;
 use crate::engine::stream::Stream;
+use crate::engine::sys::is_main_thread;
+use crate::thread::is_own;
 
 /// Values of [`APART_ENV`] for a process whose link is in its standard streams or at a rendezvous,
 /// without and with standard input of the session. A process whose link is a socket gets the
@@ -101,6 +103,12 @@ impl SessionIo {
         }
     }
 
+    /// Whether the current thread lives as long as this process, or as what it starts. While a session grows,
+    /// processes may be started by a thread of the program that waits in a call.
+    pub(super) fn thread_lasts(&self) -> bool {
+        self.lasting_thread && (is_own() || is_main_thread())
+    }
+
     /// Starts a process whose channel is the link.
     fn start_one(
         &mut self,
@@ -122,7 +130,7 @@ impl SessionIo {
         let adapted = self.adapted_start(request);
         let request = adapted.as_ref().unwrap_or(request);
         let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
-        let death_signal = self.lasting_thread.then_some(Signal::KILL);
+        let death_signal = self.thread_lasts().then_some(Signal::KILL);
         let limits = &self.node.options().limits;
         let inherited = Inherited {
             environment: &self.environment,

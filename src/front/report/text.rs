@@ -18,9 +18,11 @@ use super::{FlatFallback, HostReport, LaunchReport};
 /// followed by hints.
 impl fmt::Display for LaunchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (joined, all) = (self.joined(), self.hosts.len());
-        if joined == all {
-            let (hosts, members) = (Counted(all, "host"), Counted(self.members as usize, "member"));
+        let (launched, _) = self.launched_and_later();
+        let (joined, all) = (launched.iter().filter(|host| host.failure.is_none()).count(), launched.len());
+        if self.joined() == self.hosts.len() {
+            let members: u32 = launched.iter().map(|host| host.members).sum();
+            let (hosts, members) = (Counted(all, "host"), Counted(members as usize, "member"));
             write!(f, "{hosts} joined with {members} in {}", Rounded(self.took))?;
             self.write_later(f)?;
             return self.write_the_rest(f);
@@ -108,9 +110,15 @@ impl Group {
 }
 
 impl LaunchReport {
-    /// Hosts by which the session has grown, which the time is not of.
+    /// Hosts by which the session has grown, or was to, which the time is not of.
     fn write_later(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.later > 0 { write!(f, "; {} came later", Counted(self.later, "host")) } else { Ok(()) }
+        let (_, later) = self.launched_and_later();
+        let came = later.iter().filter(|host| host.failure.is_none()).count();
+        if later.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "; {came} of {} came later", Counted(later.len(), "host"))
+        }
     }
 
     fn text(&self, failure: &Failure) -> FailureText {

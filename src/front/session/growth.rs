@@ -47,8 +47,9 @@ impl Growth {
 /// What a front end knows of the growth of a session.
 pub(in crate::front) struct GrowthStatus {
     policy: Policy,
-    /// When all new hosts have their verdicts, and how long it takes to end those that have none.
+    /// When all new hosts have their verdicts, and how much later an answer comes at the latest.
     deadline: Duration,
+    slack: Duration,
     stage: Option<Staging>,
     /// What was asked for, until it is answered.
     asked: Option<Asked>,
@@ -63,8 +64,9 @@ struct Asked {
 
 impl GrowthStatus {
     pub(super) fn new(options: &LaunchOptions) -> Self {
-        let stage = options.stage.clone();
-        Self { policy: options.policy, deadline: options.deadline, stage, asked: None, answer: None }
+        let slack = options.rules.kill_grace.saturating_mul(4).saturating_add(options.rules.peer_timeout);
+        let (policy, deadline) = (options.policy, options.deadline);
+        Self { policy, deadline, slack, stage: options.stage.clone(), asked: None, answer: None }
     }
 }
 
@@ -105,7 +107,15 @@ impl Session {
             Some(status) => status.growth.answer.take(),
             None => Some(Err(Error::Closed)),
         });
-        answer.unwrap_or(Err(Error::TimedOut("further hosts")))
+        // The answer that may still come is for no caller.
+        let last = || {
+            self.runtime.with(|state| {
+                let growth = &mut state.sessions.get_mut(&number)?.growth;
+                growth.asked.iter_mut().for_each(|asked| asked.waits = false);
+                growth.answer.take()
+            })
+        };
+        answer.or_else(last).unwrap_or(Err(Error::TimedOut("further hosts")))
     }
 
     /// As [`add_all`](Self::add_all), and does not wait: an event reports the answer.
@@ -125,52 +135,46 @@ impl Session {
         };
         let mut distributions: Vec<_> = checked.into_iter().map(of_session).collect();
         let refused = |why| Error::NotGrown { why, hosts: Vec::new() };
-        self.runtime
-            .with(|state| {
-                let status = state.sessions.get_mut(&self.number).ok_or(Error::Closed)?;
-                match status.reason {
-                    BackendReason::ThisMachine
-                        if !distributions.iter().all(|it| are_this_machine(&it.hosts)) =>
-                    {
-                        return Err(refused(GrowthError::OtherMachines));
-                    }
-                    BackendReason::Default => name_loopback(&mut distributions),
-                    _ => {}
-                }
-                let layout = layout::lay_out(&distributions)?.pop().ok_or(Error::Closed)?;
-                if status.layout.clone().grow(&layout).is_err() {
-                    return Err(refused(GrowthError::TooLarge));
-                }
-                let growth = &mut status.growth;
-                if growth.asked.is_some() || growth.answer.is_some() {
-                    return Err(refused(GrowthError::UnderWay));
-                }
-                let named = |program: Program| match &growth.stage {
-                    Some(files) => files.named(program),
-                    None => program,
-                };
-                let request = GrowthRequest {
-                    hosts: host_specs(&layout),
-                    programs: distributions.iter().map(program).map(named).collect(),
-                    size: layout.size(),
-                    policy: match growth.policy {
-                        Policy::All => Policy::All,
-                        Policy::AtLeast(_) => Policy::AtLeast(1),
-                    },
-                    deadline: growth.deadline,
-                };
-                growth.asked = Some(Asked { layout, waits });
-                Ok((request, growth.deadline.saturating_add(LAST_VERDICTS)))
-            })
-            .map(|(request, deadline)| {
-                self.runtime.send(FrontCommand::Tell(self.number, Input::Grow(Box::new(request))));
-                deadline
-            })
+        // Names may have to be looked up, which takes time.
+        match self.status(|status| status.reason.clone()).ok_or(Error::Closed)? {
+            BackendReason::ThisMachine if !distributions.iter().all(|it| are_this_machine(&it.hosts)) => {
+                return Err(refused(GrowthError::OtherMachines));
+            }
+            BackendReason::Default => name_loopback(&mut distributions),
+            _ => {}
+        }
+        let layout = layout::lay_out(&distributions)?.pop().ok_or(Error::Closed)?;
+        let programs: Vec<Program> = distributions.iter().map(program).collect();
+        let (request, deadline) = self.runtime.with(|state| {
+            let status = state.sessions.get_mut(&self.number).ok_or(Error::Closed)?;
+            if status.layout.clone().grow(&layout).is_err() {
+                return Err(refused(GrowthError::TooLarge));
+            }
+            let growth = &mut status.growth;
+            if growth.asked.is_some() || growth.answer.is_some() {
+                return Err(refused(GrowthError::UnderWay));
+            }
+            let named = |program: Program| match &growth.stage {
+                Some(files) => files.named(program),
+                None => program,
+            };
+            let request = GrowthRequest {
+                hosts: host_specs(&layout),
+                programs: programs.into_iter().map(named).collect(),
+                size: layout.size(),
+                policy: match growth.policy {
+                    Policy::All => Policy::All,
+                    Policy::AtLeast(_) => Policy::AtLeast(1),
+                },
+                deadline: growth.deadline,
+            };
+            growth.asked = Some(Asked { layout, waits });
+            Ok::<_, Error>((request, growth.deadline.saturating_add(growth.slack)))
+        })?;
+        self.runtime.send(FrontCommand::Tell(self.number, Input::Grow(Box::new(request))));
+        Ok(deadline)
     }
 }
-
-/// How much longer than the deadline of the hosts an answer may take.
-const LAST_VERDICTS: Duration = Duration::from_secs(30);
 
 impl SessionStatus {
     /// Notes that the session has grown, with the verdicts of the hosts.

@@ -78,6 +78,11 @@ impl FrontEndState {
         Ok(grown)
     }
 
+    /// Whether a growth is under way.
+    pub(in crate::machine) fn is_growing(&self) -> bool {
+        self.growing.is_some()
+    }
+
     /// The new hosts.
     pub(in crate::machine) fn new_hosts(&self) -> impl Iterator<Item = HostIndex> + use<> {
         self.growing.as_ref().map(Growing::hosts).into_iter().flatten()
@@ -102,7 +107,13 @@ impl FrontEndState {
         match &growing.stopped {
             _ if waiting == 0 => NextStep::Admit,
             None if is_hopeless || now >= growing.deadline => {
-                let why = if is_hopeless { Cause::Cancelled } else { Cause::TimedOut };
+                // As when a launch is given up: the first that is at fault is named.
+                let at_fault = |host: &HostIndex| {
+                    matches!(state(*host), Some(HostState::Failed(failure))
+                        if !failure.cause.is_cut_short() && !matches!(failure.cause, Cause::LauncherLost(_)))
+                };
+                let culprit = growing.hosts().find(at_fault).map_or(Cause::Cancelled, Cause::LaunchFailed);
+                let why = if is_hopeless { culprit } else { Cause::TimedOut };
                 growing.stopped = Some((why.clone(), now + rules.kill_grace.saturating_mul(2)));
                 NextStep::StopLaunching(why)
             }
@@ -154,7 +165,8 @@ impl FrontEndState {
         let elapsed = now.since(growing.began);
         for host in growing.hosts() {
             if let Some((attempt, HostState::Joined)) = self.table.at(host) {
-                let failure = Failure::without_evidence(Phase::Joined, Cause::Cancelled, elapsed);
+                let why = growing.stopped.as_ref().map_or(Cause::Cancelled, |(why, _)| why.clone());
+                let failure = Failure::without_evidence(Phase::Joined, why, elapsed);
                 let failed = ChildMessage::Failed(host, *attempt, failure);
                 self.table.note(&failed);
             }

@@ -139,7 +139,7 @@ impl Node {
         self.direct.forget_secret();
         let Role::FrontEnd(front) = &mut self.role else { return };
         let absent = front.leave_out_failed(self.launcher.specs(..));
-        self.growth.settle(front.hosts().count() as u32, &absent);
+        self.growth.settle((self.size, front.hosts().count() as u32), &absent);
         let mut present = Ranks::first(self.size);
         present.remove_all(&absent);
         // A host that has not joined, and has not ended when asked to, has no place in the session.

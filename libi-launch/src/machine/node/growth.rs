@@ -8,10 +8,11 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
-use super::{Child, Effect, LinkId, Node, Notice, Role};
+use super::{Child, Effect, LinkId, Node, Notice, Program, Role};
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, Phase};
 use crate::machine::direct_links::CarriedSecret;
+use crate::machine::front_end::FrontEndState;
 use crate::machine::growth::{GrowOrder, GrowthError, GrowthRequest};
 use crate::machine::membership::RanksBehind;
 use crate::machine::message::{ChildMessage, HostSpec, Membership, ParentMessage};
@@ -39,7 +40,9 @@ impl Node {
 
     /// How far the session has come for a child.
     pub(super) fn stage_of(&self, child: &Child) -> SessionStage {
-        if child.host().is_some_and(|host| self.is_new(host)) { SessionStage::new() } else { self.stage }
+        // One that is ended with the session before it was in it has never been in it.
+        let is_new = |host| self.stage.was_up() && self.growth.is_new(host);
+        if child.host().is_some_and(is_new) { SessionStage::new() } else { self.stage }
     }
 
     /// The session is to grow: the parent says so.
@@ -47,15 +50,15 @@ impl Node {
         if self.stage.is_up() {
             // What the last growth has left here is not awaited any more.
             self.end_new_hosts(|_| true, now, out);
-            self.begin_growth(order, out);
+            self.begin_growth(order, now, out);
         }
     }
 
-    fn begin_growth(&mut self, order: &GrowOrder, out: &mut Vec<Effect>) {
-        self.growth.begin(order.settled);
+    fn begin_growth(&mut self, order: &GrowOrder, now: Instant, out: &mut Vec<Effect>) {
+        self.growth.begin(order.settled, now);
         (self.size, self.programs) = (order.size, order.programs.clone());
         self.relay.set_members(self.size);
-        // Whoever is above is no launcher, but of what it has launched.
+        // The nodes above launch nothing but what they give to none.
         self.launcher.set_parent_takes_back(false);
         self.direct.set_secret(self.direct.orphans_secret().map(CarriedSecret::of_growth));
         self.listen(out);
@@ -63,7 +66,10 @@ impl Node {
         for link in self.children.links(Child::is_up) {
             self.children.get_mut(link).into_iter().for_each(Child::may_get_dependents);
         }
-        self.send_to_children(&ParentMessage::Grow(Box::new(order.clone())), out);
+        let message = ParentMessage::Grow(Box::new(order.clone()));
+        for (link, _) in self.children.up().filter(|(_, child)| child.is_leader()) {
+            Self::send(link, Kind::Control, &message, out);
+        }
     }
 
     /// No more hosts are launched; new ones that are not up are given up.
@@ -142,7 +148,7 @@ impl Node {
         for link in self.children.links(is_new).into_iter().filter(|link| unexpected(*link)) {
             self.force_end(link, Cause::Cancelled, now, out);
         }
-        self.growth.settle(hosts, absent);
+        self.growth.settle((self.size, hosts), absent);
         self.attachment.may_get_dependents();
         self.direct.forget_secret();
         out.push(Effect::Grows { size: self.size, absent: absent.clone() });
@@ -208,7 +214,9 @@ impl Node {
     /// A child that was adopted, with these ranks, hears of the last growth, which it may have missed.
     pub(super) fn repeat_growth(&self, link: LinkId, ranks: &Ranks, out: &mut Vec<Effect>) {
         if self.growth.has_grown {
-            self.send_membership(link, ParentMessage::Admit, (&self.growth.absent, ranks), false, out);
+            for part in Membership::in_parts(&self.growth.absent, ranks, false, self.growth.settled_size()) {
+                Self::send(link, Kind::Control, &ParentMessage::Admit(part), out);
+            }
         }
     }
 }
@@ -239,11 +247,20 @@ impl Node {
         } else if self.options.launch_method().bulk().is_some() {
             return Err(GrowthError::AllAtOnce);
         }
-        let settled = self.growth.settled();
-        let size = self.size;
+        let (settled, size) = (self.growth.settled(), self.size);
+        let (programs, places) = self.with_programs(&request.programs);
+        let grows = size.checked_add(request.size).ok_or(GrowthError::TooLarge)?;
+        let order = GrowOrder { size: grows, settled, programs };
+        if !Self::send(
+            LinkId::PARENT,
+            Kind::Control,
+            &ParentMessage::Grow(Box::new(order.clone())),
+            &mut Vec::new(),
+        ) {
+            return Err(GrowthError::TooLarge);
+        }
         let Role::FrontEnd(front) = &mut self.role else { return Ok(()) };
         let grown = front.begin_growth(&request, size, now)?;
-        let distributions = self.programs.len() as u32;
         let specs: Vec<HostSpec> = (grown.first_host.0..)
             .map(HostIndex)
             .zip(request.hosts)
@@ -251,15 +268,13 @@ impl Node {
                 let block = |block: Block| Block {
                     first: Rank(block.first.0 + grown.first_rank.0),
                     count: block.count,
-                    distribution: block.distribution + distributions,
+                    distribution: places.get(block.distribution as usize).copied().unwrap_or(u32::MAX),
                 };
                 let blocks = spec.blocks.into_iter().map(block).collect();
                 HostSpec { host, attempt: Attempt::default(), blocks, below: 0, faults: 0, ..spec }
             })
             .collect();
-        let programs = self.programs.iter().cloned().chain(request.programs).collect();
-        let order = GrowOrder { size: size + request.size, settled, programs };
-        self.begin_growth(&order, out);
+        self.begin_growth(&order, now, out);
         let estimate = self.launcher.estimate();
         if self.orphans.is_top() {
             self.launcher.accept(specs, estimate, false);
@@ -267,11 +282,29 @@ impl Node {
             specs.iter().for_each(|spec| self.launcher.expect(spec.clone()));
             let is_top = |child: &Child| child.is_leader() && child.is_up() && child.is_in_tree();
             match self.children.links(is_top).first().copied() {
-                Some(link) => Self::send_specs(link, specs, estimate, out),
+                Some(link) => {
+                    self.growth.top = Some(link);
+                    Self::send_specs(link, specs, estimate, out);
+                }
                 None => self.fail_new_hosts(&Cause::Closed, now),
             }
         }
         Ok(())
+    }
+
+    /// The programs of the session with these, each once, and the places of these.
+    fn with_programs(&self, more: &[Program]) -> (Vec<Program>, Vec<u32>) {
+        let mut all = self.programs.clone();
+        let place = |program: &Program| {
+            let known = all.iter().position(|other| other == program);
+            let place = known.unwrap_or_else(|| {
+                all.push(program.clone());
+                all.len() - 1
+            });
+            place as u32 // few
+        };
+        let places = more.iter().map(place).collect();
+        (all, places)
     }
 
     /// The new hosts have their verdicts: those that have joined take part.
@@ -303,10 +336,16 @@ impl Node {
         }
     }
 
-    /// The top of the tree, which launches the new hosts, is lost or cannot.
+    /// Whether hosts join this session, which is up.
+    #[must_use]
+    pub fn is_growing(&self) -> bool {
+        self.stage.is_up()
+            && (self.growth.is_launching() || self.front_end().is_some_and(FrontEndState::is_growing))
+    }
+
+    /// A child of the front end is gone: if it launches the new hosts, these have failed.
     pub(super) fn launcher_of_new_hosts_is_gone(&mut self, link: LinkId, now: Instant) {
-        let is_it = self.is_front() && !self.orphans.is_top();
-        if is_it && self.children.get(link).is_some_and(Child::is_in_tree) {
+        if self.growth.top.take_if(|top| *top == link).is_some() {
             let host = self.children.get(link).and_then(Child::host).unwrap_or(HostIndex(0));
             self.fail_new_hosts(&Cause::LauncherLost(host), now);
         }
@@ -328,7 +367,7 @@ impl Node {
             return false;
         }
         let failure = self.growth.why_not.clone().unwrap_or_else(|| {
-            Failure::without_evidence(Phase::Waiting, Cause::Cancelled, now.since(self.began))
+            Failure::without_evidence(Phase::Waiting, Cause::Cancelled, now.since(self.growth.began()))
         });
         self.reports.push(ChildMessage::Failed(back.host, back.attempt, failure));
         true

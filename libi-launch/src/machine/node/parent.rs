@@ -83,7 +83,7 @@ impl Node {
         // Children that have not joined by now would wait for `Go` in vain.
         self.abandon_queue(&Cause::Cancelled, now);
         self.stage.go_up();
-        self.growth.settle(membership.size.1, &absent);
+        self.growth.settle(membership.size, &absent);
         self.direct.forget_secret();
         self.end_those_before(Phase::Joined, &Cause::Cancelled, now, out);
         self.session_up(absent, below, Some(membership.top), now, out);
