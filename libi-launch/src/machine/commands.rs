@@ -6,9 +6,9 @@
 //!
 //! # Numbers
 //! Each process of a command has a number, as each member has a rank. The numbers begin far behind the
-//! ranks, of which a session may get [more](super::growth), so that output of both travels in the same frames, under the same credit. The process
-//! `index` on host `host` of a command with `per_host` processes on each host has the number
-//! `first + host * per_host + index`, which every node can compute.
+//! ranks, of which a session may get [more](super::growth), so that output of both travels in the same
+//! frames, under the same credit. The process `index` on host `host` of a command with `per_host`
+//! processes on each host has the number `first + host * per_host + index`, which every node can compute.
 //!
 //! # A process, as the front end knows it
 //! The end of a process is a report, and reports overtake output that waits for credit. Therefore the

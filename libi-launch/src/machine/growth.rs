@@ -47,6 +47,7 @@
 //! The links of new hosts become direct by a secret that all leaders derive from the one with which
 //! [orphans](super::orphans) find a parent; they stay in their channels where there is none.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use libi_core::ids::{HostIndex, LinkId, Rank};
@@ -84,6 +85,20 @@ pub struct Grown {
     pub first_rank: Rank,
     /// The number of new members, with those that have not come up.
     pub ranks: u32,
+}
+
+impl Grown {
+    /// The indices of the new hosts.
+    #[must_use]
+    pub fn host_range(&self) -> Range<u32> {
+        self.first_host.0..self.first_host.0 + self.hosts
+    }
+
+    /// The ranks of the new members.
+    #[must_use]
+    pub fn rank_range(&self) -> Range<u32> {
+        self.first_rank.0..self.first_rank.0 + self.ranks
+    }
 }
 
 /// Why a session does not grow.
@@ -138,7 +153,7 @@ pub(super) struct Growth {
     size: u32,
     began: Instant,
     /// At the front end: the child that launches the new hosts, if the front end does not.
-    pub(super) top: Option<LinkId>,
+    pub(super) top: Option<(LinkId, HostIndex)>,
     /// Whether the session has ever grown, or was to, as far as this node knows.
     pub(super) has_grown: bool,
     /// All ranks that did not come up.

@@ -204,8 +204,7 @@ impl SessionStatus {
             // It was tried before.
             let _ = self.layout.grow(&asked.layout);
         }
-        let hosts = grown.first_host.0..grown.first_host.0 + grown.hosts;
-        let ranks = grown.first_rank.0..grown.first_rank.0 + grown.ranks;
+        let (hosts, ranks) = (grown.host_range(), grown.rank_range());
         let began = self.began.unwrap_or(now);
         let mut absent = Ranks::new();
         if let Some(report) = &mut self.report {

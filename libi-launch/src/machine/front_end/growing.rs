@@ -29,8 +29,7 @@ pub(super) struct Growing {
 impl Growing {
     /// The indices of the new hosts.
     fn hosts(&self) -> impl Iterator<Item = HostIndex> + use<> {
-        let first = self.grown.first_host.0;
-        (first..first + self.grown.hosts).map(HostIndex)
+        self.grown.host_range().map(HostIndex)
     }
 
     fn needed(&self) -> u32 {

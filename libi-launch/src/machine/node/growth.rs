@@ -280,10 +280,12 @@ impl Node {
             self.launcher.accept(specs, estimate, false);
         } else {
             specs.iter().for_each(|spec| self.launcher.expect(spec.clone()));
-            let is_top = |child: &Child| child.is_leader() && child.is_up() && child.is_in_tree();
-            match self.children.links(is_top).first().copied() {
-                Some(link) => {
-                    self.growth.top = Some(link);
+            let is_top = |child: &Child| child.is_up() && child.is_in_tree();
+            let top = (self.children.leaders().filter(|(_, child)| is_top(child)))
+                .find_map(|(link, child)| Some((link, child.host()?)));
+            match top {
+                Some((link, host)) => {
+                    self.growth.top = Some((link, host));
                     Self::send_specs(link, specs, estimate, out);
                 }
                 None => self.fail_new_hosts(&Cause::Closed, now),
@@ -317,7 +319,7 @@ impl Node {
         left_out.add_run(grown.first_rank.0, grown.ranks);
         left_out.remove_all(&present);
         absent.add_all(&left_out);
-        let hosts = grown.first_host.0 + grown.hosts;
+        let hosts = grown.host_range().end;
         let is_grown = !present.is_empty();
         self.admit_new(&absent, &present, hosts, now, out);
         out.push(Effect::Notify(match is_grown {
@@ -345,8 +347,7 @@ impl Node {
 
     /// A child of the front end is gone: if it launches the new hosts, these have failed.
     pub(super) fn launcher_of_new_hosts_is_gone(&mut self, link: LinkId, now: Instant) {
-        if self.growth.top.take_if(|top| *top == link).is_some() {
-            let host = self.children.get(link).and_then(Child::host).unwrap_or(HostIndex(0));
+        if let Some((_, host)) = self.growth.top.take_if(|(top, _)| *top == link) {
             self.fail_new_hosts(&Cause::LauncherLost(host), now);
         }
     }
