@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use libi::{Bytes, Engine, Exit, FrontEnd, HostIndex, LaunchOptions, OnLoss, Policy, Rules, Session, Stream};
 
+use libi_testkit::launching::is_every_case_asked_for;
 use libi_testkit::local::*;
 use libi_testkit::native;
 use libi_testkit::native::Link;
@@ -184,9 +185,10 @@ fn valgrind_finds_nothing_in_members() {
     // A thread that lives as long as the process has memory of the system's of which valgrind is not sure.
     let sure = "--errors-for-leak-kinds=definite,indirect";
     let valgrind = Way::of("valgrind", &[&native::VALGRIND[..], &[sure, program()]].concat());
-    // Of the last ones two do the operations once more, and two have a child that leaves its
-    // parent's memory as it is.
-    everything(&valgrind, &MODES[..10]);
+    // Valgrind reads what the sanitizers, which see every mode, do not: uninitialised bytes. Of the last
+    // modes two do the operations once more, and two have a child that leaves its parent's memory as it is.
+    let count = if is_every_case_asked_for() { 10 } else { 4 };
+    everything(&valgrind, &MODES[..count]);
 }
 
 #[test]

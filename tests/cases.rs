@@ -14,7 +14,7 @@ mod several;
 
 use libi::{FrontEnd, LaunchOptions, Policy, SessionId};
 
-use libi_testkit::launching::{Launch, launches};
+use libi_testkit::launching::{Launch, is_every_case_asked_for, launches};
 use libi_testkit::local::{Lab, MARK, SOON, launch_with};
 use libi_testkit::playing::{Endings, play_front_end};
 
@@ -39,7 +39,7 @@ cases! {
 }
 
 fn play_all(file: &str) {
-    let all = std::env::var("LIBI_CASES").is_ok_and(|cases| cases == "all");
+    let all = is_every_case_asked_for();
     launches(file, all, |session| all || session.size <= 65).iter().for_each(play_here);
 }
 

@@ -16,6 +16,12 @@ use crate::cases::{FILES, Session};
 use crate::play::{host_of, hosts, sessions};
 use crate::programs::member;
 
+/// Whether all cases are asked for, also those that take minutes: by `LIBI_CASES=all`, which
+/// `tests/run all` sets.
+pub fn is_every_case_asked_for() -> bool {
+    std::env::var("LIBI_CASES").is_ok_and(|cases| cases == "all")
+}
+
 /// Sessions of a file that run in the same processes.
 pub struct Launch {
     pub file: &'static str,

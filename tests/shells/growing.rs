@@ -13,6 +13,7 @@ use libi::{Shape, Strategy, Stream};
 
 use crate::scene::{Outcome, Scene, What, members};
 use libi_testkit::kills::{calls_agree, pick, seeded};
+use libi_testkit::launching::is_every_case_asked_for;
 
 fn options(scene: &Scene, links: LinkPolicy) -> LaunchOptions {
     let long = Duration::from_secs(20);
@@ -23,7 +24,7 @@ fn options(scene: &Scene, links: LinkPolicy) -> LaunchOptions {
 
 /// How many hosts a session grows to: all cases have 256.
 fn most_hosts() -> u32 {
-    if std::env::var("LIBI_CASES").is_ok_and(|cases| cases == "all") { 256 } else { 64 }
+    if is_every_case_asked_for() { 256 } else { 64 }
 }
 
 /// A session of one host doubles until it has so many, while its members make calls.

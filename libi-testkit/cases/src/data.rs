@@ -70,12 +70,16 @@ impl DataId {
         let float = |bits: u64| {
             if bits % 7 == 3 && !nan_counts { f64::NAN } else { f64::from((bits >> 32) as u32 % 201) - 100.0 }
         };
-        let numbers = self.numbers().take(count);
-        match element {
-            Element::F32 => numbers.flat_map(|bits| (float(bits) as f32).to_ne_bytes()).collect(),
-            Element::F64 => numbers.flat_map(|bits| float(bits).to_ne_bytes()).collect(),
-            integer => numbers.flat_map(|bits| bits.to_le_bytes().into_iter().take(integer.size())).collect(),
+        let size = element.size();
+        let mut bytes = vec![0; size * count];
+        for (part, bits) in bytes.chunks_exact_mut(size).zip(self.numbers()) {
+            match element {
+                Element::F32 => part.copy_from_slice(&(float(bits) as f32).to_ne_bytes()),
+                Element::F64 => part.copy_from_slice(&float(bits).to_ne_bytes()),
+                _ => part.copy_from_slice(&bits.to_le_bytes()[..size]),
+            }
         }
+        bytes.into()
     }
 }
 

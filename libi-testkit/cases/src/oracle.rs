@@ -180,34 +180,26 @@ fn append(by: ReduceBy, into: &mut Vec<u8>, other: &[u8]) {
 
 /// Combines two arrays of numbers into the first.
 fn combine(op: Op, element: Element, into: &mut [u8], other: &[u8]) {
-    let size = element.size();
-    for (a, b) in into.chunks_exact_mut(size).zip(other.chunks_exact(size)) {
-        // For bits, and for sums that wrap around, the lowest bytes are the same in wider numbers.
-        match element {
-            Element::F32 => {
-                let [x, y] = [&*a, b].map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap_or_default()));
-                a.copy_from_slice(&(float(op, x.into(), y.into()) as f32).to_ne_bytes());
+    /// Of integers, in one that holds the results of all types: its lowest bytes are the result also for
+    /// bits, and for sums that wrap around. Of floats likewise.
+    macro_rules! each {
+        ($number:ty, $compute:ident) => {
+            for (a, b) in into.as_chunks_mut().0.iter_mut().zip(other.as_chunks().0) {
+                let [x, y] = [*a, *b].map(<$number>::from_ne_bytes);
+                *a = ($compute(op, x.into(), y.into()) as $number).to_ne_bytes();
             }
-            Element::F64 => {
-                let [x, y] = [&*a, b].map(|bytes| f64::from_ne_bytes(bytes.try_into().unwrap_or_default()));
-                a.copy_from_slice(&float(op, x, y).to_ne_bytes());
-            }
-            Element::I32 | Element::I64 | Element::U8 | Element::U32 | Element::U64 => {
-                let signed = matches!(element, Element::I32 | Element::I64);
-                let result = integer(op, wide(a, signed), wide(b, signed)).to_le_bytes();
-                a.iter_mut().zip(result).for_each(|(byte, new)| *byte = new);
-            }
-            other => panic!("unknown to the oracle: {other:?}"),
-        }
+        };
     }
-}
-
-/// A number of any width. These tests run on little-endian machines.
-fn wide(bytes: &[u8], signed: bool) -> i128 {
-    let negative = signed && bytes.last().is_some_and(|highest| *highest >= 0x80);
-    let mut wide = [if negative { 0xff } else { 0 }; 16];
-    wide[..bytes.len()].copy_from_slice(bytes);
-    i128::from_le_bytes(wide)
+    match element {
+        Element::F32 => each!(f32, float),
+        Element::F64 => each!(f64, float),
+        Element::I32 => each!(i32, integer),
+        Element::I64 => each!(i64, integer),
+        Element::U8 => each!(u8, integer),
+        Element::U32 => each!(u32, integer),
+        Element::U64 => each!(u64, integer),
+        other => panic!("unknown to the oracle: {other:?}"),
+    }
 }
 
 fn integer(op: Op, x: i128, y: i128) -> i128 {
