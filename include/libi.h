@@ -1010,6 +1010,14 @@ libi_result libi_options_set_on_loss(libi_options *options, libi_on_loss on_loss
 libi_result libi_options_set_restarts(libi_options *options, uint32_t restarts);
 
 /**
+ * Sets whether the next rank is the master when the master is lost, and the session outlives its
+ * first host; by default not. Only with LIBI_ON_LOSS_CONTINUE. LIBI_EVENT_MASTER_REPLACED reports
+ * it. Collective calls pass through the front end then, which costs a message more up and down the
+ * tree, and waits for a front end that drives itself. Since 0.1.
+ */
+libi_result libi_options_set_replace_master(libi_options *options, bool replace);
+
+/**
  * Sets how many launches this process may have in flight at a time, so that it spares the machine
  * that it runs on; by default as many as keep it busy. A launch is in flight from the start of its
  * remote shell until its host has said hello, or until the remote shell has ended. Hosts that are
@@ -1357,11 +1365,19 @@ libi_result libi_session_request_add(libi_session *session,
                                      size_t count);
 
 /**
+ * The rank of the master, with which the front end exchanges messages: 0, or after
+ * libi_options_set_replace_master() the next rank that was left when it was lost; UINT32_MAX for
+ * NULL. Any thread, at any time. Since 0.1.
+ */
+uint32_t libi_session_master(const libi_session *session);
+
+/**
  * Sends a message to the master, which receives it with libi_member_recv(). Messages arrive in
  * the order in which they were sent, and wait until the session is up. Returns when the message
  * has left this process, which does not mean that it was received.
  *
- * Returns LIBI_OK; LIBI_ERR_PEER_LOST if the master is lost; LIBI_ERR_ENDED if the session did
+ * Returns LIBI_OK; LIBI_ERR_PEER_LOST if the master is lost (where it is replaced, try again after
+ * LIBI_EVENT_MASTER_REPLACED); LIBI_ERR_ENDED if the session did
  * not come up or is over; LIBI_ERR_TIMED_OUT, and the message is withdrawn if that is still
  * possible. Since 0.1.
  */
@@ -1721,7 +1737,12 @@ typedef enum libi_event_kind {
   /** Further hosts are in the session, after libi_session_add(): see libi_event_ranks(). */
   LIBI_EVENT_GROWN = 18,
   /** No further hosts are in the session: see text. */
-  LIBI_EVENT_NOT_GROWN = 19
+  LIBI_EVENT_NOT_GROWN = 19,
+  /**
+   * Another member is the master, in place of a lost one, after libi_options_set_replace_master():
+   * messages of the front end go to it from now on.
+   */
+  LIBI_EVENT_MASTER_REPLACED = 20
 } libi_event_kind;
 
 /** The content of an event. Strings, bytes and the failure belong to the event. Since 0.1. */
@@ -2161,7 +2182,7 @@ typedef struct libi_member_info {
   uint32_t size;
   /** The number of its host, from 0. */
   uint32_t host;
-  /** Whether it is the master, which talks to the front end. */
+  /** Whether it is the master, which talks to the front end: see libi_member_is_master(). */
   bool is_master;
   /** The name of its host in the list that the session was launched with. */
   const char *host_name;
@@ -2206,12 +2227,16 @@ uint32_t libi_member_rank(const libi_member *member);
 uint32_t libi_member_size(const libi_member *member);
 
 /**
- * Whether this process is the master, which talks to the front end; false for NULL. Any thread,
- * at any time. Since 0.1.
+ * The rank of the master, which talks to the front end, as far as this process knows: 0, or after
+ * libi_options_set_replace_master() the next rank that was left when it was lost; UINT32_MAX for
+ * NULL. Any thread, at any time. Since 0.1.
  */
+uint32_t libi_member_master(const libi_member *member);
+
+/** Whether this process is the master; false for NULL. Any thread, at any time. Since 0.1. */
 bool libi_member_is_master(const libi_member *member);
 
-/** Fills *info with what is constant about the member. Any thread, at any time. Since 0.1. */
+/** Fills *info with what is known of the member. Any thread, at any time. Since 0.1. */
 libi_result libi_member_query(const libi_member *member, libi_member_info *info, size_t size);
 
 /**

@@ -346,6 +346,9 @@ public:
     options &front_end_limits(bool set = true) { return self(libi_options_set_front_end_limits(get(), set)); }
     options &on_loss(libi_on_loss what) { return self(libi_options_set_on_loss(get(), what)); }
     options &restarts(std::uint32_t restarts) { return self(libi_options_set_restarts(get(), restarts)); }
+    options &replace_master(bool replace = true) {
+        return self(libi_options_set_replace_master(get(), replace));
+    }
     options &engine(libi_engine engine) { return self(libi_options_set_engine(get(), engine)); }
     options &agent(const std::string &program) {
         return self(libi_options_set_agent(get(), program.c_str()));
@@ -454,6 +457,8 @@ public:
     std::uint32_t number() const { return info().number; }
     std::uint32_t size() const { return info().size; }
     libi_stage stage() const { return info().stage; }
+    /** The rank of the master, with which the front end exchanges messages. */
+    std::uint32_t master() const noexcept { return libi_session_master(get()); }
     libi::layout layout() const { return make<libi::layout, libi_layout>(libi_session_layout); }
     /** Empty while the launch is not decided. */
     libi::report report() const { return make<libi::report, libi_report>(libi_session_report); }
@@ -597,6 +602,8 @@ public:
     }
     std::uint32_t rank() const noexcept { return libi_member_rank(get()); }
     std::uint32_t size() const noexcept { return libi_member_size(get()); }
+    /** The rank of the master, which talks to the front end. */
+    std::uint32_t master() const noexcept { return libi_member_master(get()); }
     bool is_master() const noexcept { return libi_member_is_master(get()); }
     std::uint32_t host() const noexcept { return info().host; }
     std::string host_name() const { return detail::string(info().host_name); }

@@ -375,7 +375,7 @@ MUTANTS = [
  ('who ends with its host says that it is alone', M + 'attachment.rs',
   'stage.is_ending() && self.detached;',
   'stage.is_ending();'),
- ('nobody is at the top', M + 'node/session_up.rs','top.is_none() && branches.len() == 1','false'),
+ ('nobody is at the top', M + 'node/session_up.rs','top.is_none() && !passes_through','false'),
  ('everybody is told of all who are below his parent', M + 'node/session_up.rs',
   'self.send_membership(branch.link, message, (&absent, &branch.ranks),',
   'self.send_membership(branch.link, message, (&absent, &below),'),
@@ -1090,6 +1090,18 @@ UNNOTICED = [
  ('new hosts that are too few stay (growth)', M + 'node/growth.rs',
   'filter(|link| unexpected(*link)) {',
   'filter(|link| false && unexpected(*link)) {'),
+ ('calls that some have made with the lost master have the next (masters)', S + 'group/survival.rs',
+  'masters.replace(called, size,',
+  'masters.replace(first, size,'),
+ ('the master of a call is known while calls are halted (masters)', S + 'group.rs',
+  'self.ended || self.is_up && !self.collective.is_halted();',
+  'self.ended || self.is_up;'),
+ ('a new process does not hear who the master is (masters)', S + 'group/joining/welcome.rs',
+  'self.view.masters = masters;',
+  'drop(masters);'),
+ ('the front end awaits no orphans of a host that was given none by it (masters)', M + 'node/orphans.rs',
+  'None if self.is_front() => {',
+  'None if false && self.is_front() => {'),
 ]
 
 

@@ -33,6 +33,8 @@ mod orphans;
 mod programs;
 #[path = "shells/relays.rs"]
 mod relays;
+#[path = "shells/replacing.rs"]
+mod replacing;
 #[path = "shells/scene.rs"]
 mod scene;
 #[path = "shells/staging.rs"]

@@ -243,6 +243,7 @@ impl World for Cluster {
             | Effect::Missing(..)
             | Effect::Grown { .. }
             | Effect::Joined(..)
+            | Effect::Master(_)
             | Effect::Begins(_) => panic!("{effect:?}"),
         }
     }

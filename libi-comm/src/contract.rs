@@ -35,11 +35,21 @@ pub struct Completion {
     /// Whether processes below a lost one may come back over [other links](Adoption), where calls go on.
     /// Processes keep what they have sent for that, and a ring takes two messages more on each link.
     pub reconnects: bool,
+    /// Whether a lost master is replaced by the next rank, where calls go on. The front end is the top of the
+    /// tree then.
+    pub replaces_master: bool,
 }
 
 impl Default for Completion {
     fn default() -> Self {
-        Self { strict: false, lead: 128, lead_bytes: 4 << 20, continues: false, reconnects: false }
+        Self {
+            strict: false,
+            lead: 128,
+            lead_bytes: 4 << 20,
+            continues: false,
+            reconnects: false,
+            replaces_master: false,
+        }
     }
 }
 
@@ -370,6 +380,8 @@ pub enum Effect {
     /// This process has taken the place of a lost member, or is new. Its first collective call has this
     /// number, counted from 0 in the session.
     Begins(u64),
+    /// This member is the master from now on, in place of a lost one.
+    Master(Rank),
     /// Pass in [`Event::Woken`] at this time. It replaces an earlier time.
     WakeAt(Instant),
     /// The parent has received everything that was sent before the request of this number.

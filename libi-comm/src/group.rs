@@ -49,6 +49,7 @@
 //! | `orphans` | what follows when a process has another parent |
 //! | `joining` | what follows when another process takes the place of a lost member, or new ones come |
 //! | `growth` | how many ranks a session has that grows |
+//! | `masters` | which member is the master, in each call |
 //! | `frames` | which part a frame is for |
 //! | `probe` | how members find out that they wait for each other in different calls |
 //! | `traffic`, `flow_control` | how much passes over a link, and when |
@@ -115,6 +116,7 @@ pub(crate) mod joining;
 pub(crate) mod kvs;
 mod link_map;
 mod losses;
+pub(crate) mod masters;
 mod messages;
 pub(crate) mod operation;
 mod orphans;
@@ -133,7 +135,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use libi_core::ids::LinkId;
+use libi_core::ids::{LinkId, Rank};
 use libi_core::loss::Loss;
 use libi_core::machine::Machine;
 use libi_core::ranks::Ranks;
@@ -220,6 +222,26 @@ impl Group {
     #[must_use]
     pub fn absent(&self) -> &Ranks {
         &self.view.topology.absent
+    }
+
+    /// The rank of this process, if it is a member that is up.
+    #[must_use]
+    pub const fn rank(&self) -> Option<Rank> {
+        self.view.topology.me
+    }
+
+    /// The number of the collective call that this member makes next.
+    #[must_use]
+    pub const fn next_call(&self) -> u64 {
+        self.collective.next_call()
+    }
+
+    /// The master in the collective call that this member makes after so many others. `None` while that is
+    /// open: before the session is up, and while calls are halted.
+    #[must_use]
+    pub fn next_master(&self, ahead: u64) -> Option<Rank> {
+        let is_certain = self.ended || self.is_up && !self.collective.is_halted();
+        is_certain.then(|| self.view.masters.of_call(self.collective.next_call() + ahead))
     }
 }
 

@@ -205,6 +205,7 @@ mod tests {
     use super::*;
     use crate::contract::Address;
     use crate::group::kvs::Fences;
+    use crate::group::masters::Masters;
     use crate::group::survival::Missing;
 
     #[test]
@@ -250,6 +251,7 @@ mod tests {
                 size: 1,
                 absent: Ranks::new(),
                 fences: Fences::default(),
+                masters: Masters::default(),
             }),
             Message::Joined { round: 1, ranks: Ranks::new(), size: 1, absent: Ranks::new() },
             Message::KnowsOfJoined { round: 1 },

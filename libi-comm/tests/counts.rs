@@ -67,6 +67,7 @@ impl Wires {
                 | Effect::Missing(..)
                 | Effect::Grown { .. }
                 | Effect::Joined(..)
+                | Effect::Master(_)
                 | Effect::Begins(_) => panic!("{effect:?}"),
             }
         }

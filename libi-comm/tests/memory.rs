@@ -92,7 +92,7 @@ impl Member {
                         self.open.remove(&step);
                     }
                 }
-                Effect::WakeAt(_) | Effect::Confirmed(_) => {}
+                Effect::WakeAt(_) | Effect::Confirmed(_) | Effect::Master(_) => {}
                 Effect::Lost(ranks, _) | Effect::Missing(_, ranks) | Effect::Joined(ranks, _) => {
                     panic!("{ranks} lost")
                 }

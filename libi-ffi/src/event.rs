@@ -43,6 +43,7 @@ pub(crate) fn give_event(event: Event) -> *mut libi_event {
         Event::Exited { host_name, .. }
         | Event::Restarted { host_name, .. }
         | Event::NotRestarted { host_name, .. }
+        | Event::MasterReplaced { host_name, .. }
         | Event::CommandOutput { host_name, .. }
         | Event::CommandEnded { host_name, .. } => (Some(c_string(host_name)), None),
         _ => (None, None),
@@ -99,6 +100,9 @@ pub enum libi_event_kind {
     LIBI_EVENT_GROWN = 18,
     /// No further hosts are in the session: see text.
     LIBI_EVENT_NOT_GROWN = 19,
+    /// Another member is the master, in place of a lost one, after libi_options_set_replace_master():
+    /// messages of the front end go to it from now on.
+    LIBI_EVENT_MASTER_REPLACED = 20,
 }
 
 /// How a process of a command has ended. Since 0.1.
@@ -205,6 +209,10 @@ impl EventView {
                 info.rank = i64::from(*rank);
                 libi_event_kind::LIBI_EVENT_NOT_RESTARTED
             }
+            Event::MasterReplaced { rank: Rank(rank), .. } => {
+                info.rank = i64::from(*rank);
+                libi_event_kind::LIBI_EVENT_MASTER_REPLACED
+            }
             Event::Grown { .. } => libi_event_kind::LIBI_EVENT_GROWN,
             Event::NotGrown { .. } => libi_event_kind::LIBI_EVENT_NOT_GROWN,
             Event::Lost { host, .. } => {
@@ -287,7 +295,8 @@ pub unsafe extern "C" fn libi_event_ranks(event: *const libi_event, ranks: *mut 
                 | Event::Exited { rank, .. }
                 | Event::Detached { rank, .. }
                 | Event::Restarted { rank, .. }
-                | Event::NotRestarted { rank, .. } => one(*rank),
+                | Event::NotRestarted { rank, .. }
+                | Event::MasterReplaced { rank, .. } => one(*rank),
                 _ => Ranks::new(),
             };
             args::write_ranks(&found, ranks, room)

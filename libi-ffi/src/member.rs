@@ -87,7 +87,7 @@ pub struct libi_member_info {
     pub size: u32,
     /// The number of its host, from 0.
     pub host: u32,
-    /// Whether it is the master, which talks to the front end.
+    /// Whether it is the master, which talks to the front end: see libi_member_is_master().
     pub is_master: bool,
     /// The name of its host in the list that the session was launched with.
     pub host_name: *const c_char,
@@ -156,15 +156,23 @@ pub unsafe extern "C" fn libi_member_size(member: *const libi_member) -> u32 {
     unsafe { ask(member, 0, |handle| handle.constant().member.size()) }
 }
 
-/// Whether this process is the master, which talks to the front end; false for NULL. Any thread,
-/// at any time. Since 0.1.
+/// The rank of the master, which talks to the front end, as far as this process knows: 0, or after
+/// libi_options_set_replace_master() the next rank that was left when it was lost; UINT32_MAX for
+/// NULL. Any thread, at any time. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_master(member: *const libi_member) -> u32 {
+    // SAFETY: as documented in the header.
+    unsafe { ask(member, u32::MAX, |handle| handle.constant().member.master().0) }
+}
+
+/// Whether this process is the master; false for NULL. Any thread, at any time. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_is_master(member: *const libi_member) -> bool {
     // SAFETY: as documented in the header.
     unsafe { ask(member, false, |handle| handle.constant().member.is_master()) }
 }
 
-/// Fills *info with what is constant about the member. Any thread, at any time. Since 0.1.
+/// Fills *info with what is known of the member. Any thread, at any time. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_query(
     member: *const libi_member,

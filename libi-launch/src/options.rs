@@ -148,6 +148,10 @@ pub struct LaunchOptions {
     /// that the user asks for count. Only where calls [go on](OnLoss::Continue) and the leader of
     /// the host is no member.
     pub restarts: u32,
+    /// Whether the next rank is the master when the master is lost, and the session outlives its first host.
+    /// Only where calls [go on](OnLoss::Continue). Calls pass through the front end then, which costs a message
+    /// more up and down the tree, and waits for a front end that drives itself.
+    pub replace_master: bool,
     /// Hosts that are this machine. The front end starts them directly, as [`Backend::Local`] does,
     /// instead of through the remote shell. Another host that launches one of them uses
     /// [`backend`](Self::backend). An entry matches if name, user and port are equal.
@@ -253,6 +257,7 @@ impl Default for LaunchOptions {
             strict_calls: false,
             on_loss: OnLoss::default(),
             restarts: 0,
+            replace_master: false,
             local_hosts: HostList::new(),
         }
     }
@@ -347,6 +352,13 @@ impl LaunchOptions {
             && self.launch_method().bulk().is_none()
     }
 
+    /// Whether another member is the master when that is lost, so that the front end is the top of the
+    /// members' tree.
+    #[must_use]
+    pub fn replaces_master(&self) -> bool {
+        self.replace_master && self.on_loss == OnLoss::Continue
+    }
+
     /// Whether a static tree decides which node launches which host.
     pub(crate) fn is_static(&self) -> bool {
         self.strategy != Strategy::Late
@@ -386,6 +398,7 @@ setters! {
     strict_calls: bool,
     on_loss: OnLoss,
     restarts: u32,
+    replace_master: bool,
     local_hosts: HostList,
 }
 

@@ -55,6 +55,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libi_comm::{Call, CallId, CommError, Outcome};
+use libi_core::ids::Rank;
 use libi_core::loss::LossReason;
 use libi_core::ranks::Ranks;
 use libi_core::secure::LinkKey;
@@ -96,6 +97,9 @@ pub(crate) trait EngineSink {
 
     /// Processes have taken the places of these lost members, or are new.
     fn joined(&mut self, _: NodeId, _: &Ranks) {}
+
+    /// This member is the master from now on, in place of a lost one.
+    fn master(&mut self, _: NodeId, _: Rank) {}
 
     /// The first collective call of the member has this number in the session.
     fn begins(&mut self, _: NodeId, _: u64) {}

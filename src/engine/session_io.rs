@@ -152,6 +152,10 @@ impl SessionIo {
         &self.node
     }
 
+    pub(crate) fn group(&self) -> &Group {
+        &self.group
+    }
+
     /// Whether everything sent to the parent has been written, including printed output and frames
     /// of the group.
     pub(crate) fn has_sent_everything(&self) -> bool {

@@ -184,6 +184,17 @@ pub enum Event {
         /// The reason.
         why: RestartError,
     },
+    /// Another member is the master, in place of a lost one: messages of the front end go to it from now on.
+    /// See [`LaunchOptions::replace_master`](field@super::LaunchOptions::replace_master).
+    #[non_exhaustive]
+    MasterReplaced {
+        /// The session.
+        session: SessionId,
+        /// The member.
+        rank: Rank,
+        /// The name of its host.
+        host_name: String,
+    },
     /// Further hosts are in the session, as [asked for](super::Session::add): those of them that have
     /// joined.
     #[non_exhaustive]
@@ -259,6 +270,7 @@ impl Event {
             | Self::Exited { session, .. }
             | Self::Restarted { session, .. }
             | Self::NotRestarted { session, .. }
+            | Self::MasterReplaced { session, .. }
             | Self::Grown { session, .. }
             | Self::NotGrown { session, .. }
             | Self::Detached { session, .. }
@@ -318,6 +330,9 @@ impl fmt::Display for Event {
             Self::Restarted { rank, host_name, .. } => write!(f, "{rank}{} was restarted", on(host_name)),
             Self::NotRestarted { rank, host_name, why, .. } => {
                 write!(f, "{rank}{} was not restarted: {why}", on(host_name))
+            }
+            Self::MasterReplaced { rank, host_name, .. } => {
+                write!(f, "{rank}{} is the master now", on(host_name))
             }
             Self::Grown { session, growth, .. } => write!(f, "{session} has grown by {}", growth.present()),
             Self::NotGrown { session, why, hosts } => {

@@ -8,17 +8,29 @@ use crate::executor::Completed;
 use crate::talk::{BROADCAST_TAG, FRONT_TAG, GATHER_TAG, Pending, data, decode_parts, done};
 
 impl Session {
+    /// The master, with which the front end exchanges messages: rank 0, or where a lost one is
+    /// [replaced](field@crate::LaunchOptions::replace_master), the next that was left.
+    #[must_use]
+    pub fn master(&self) -> Rank {
+        self.status(|status| status.master).unwrap_or(Rank(0))
+    }
+
+    fn master_address(&self) -> Address {
+        Address::Rank(self.master())
+    }
+
     /// Sends a message to the master, which receives it with [`Member::recv`](crate::Member::recv).
     /// Messages sent before the session is up are delivered once it is. They arrive in the order in
     /// which they were sent. The operation completes when the message no longer needs to be
     /// buffered here; completion does not mean that it was received.
     ///
     /// # Errors
-    /// [`CommError::PeerLost`](crate::CommError::PeerLost) if the master is gone;
+    /// [`CommError::PeerLost`](crate::CommError::PeerLost) if the master is gone; where it is replaced, the
+    /// operation can be repeated after [`Event::MasterReplaced`](crate::Event::MasterReplaced);
     /// [`CommError::Ended`](crate::CommError::Ended) if the session did not come up (the
     /// [report](Self::report) says why), or is over.
     pub fn send(&self, message: impl Into<Bytes>) -> Pending<()> {
-        let call = Call::Send { to: Address::Rank(Rank(0)), tag: FRONT_TAG, data: message.into() };
+        let call = Call::Send { to: self.master_address(), tag: FRONT_TAG, data: message.into() };
         self.runtime.call(self.number, "sending to the master", call, Box::new(done))
     }
 
@@ -28,7 +40,7 @@ impl Session {
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn recv(&self) -> Pending<Bytes> {
-        let call = Call::Receive { from: Address::Rank(Rank(0)), tag: FRONT_TAG };
+        let call = Call::Receive { from: self.master_address(), tag: FRONT_TAG };
         self.runtime.call(self.number, "receiving from the master", call, Box::new(data))
     }
 
@@ -39,7 +51,7 @@ impl Session {
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn broadcast(&self, message: impl Into<Bytes>) -> Pending<()> {
-        let call = Call::Send { to: Address::Rank(Rank(0)), tag: BROADCAST_TAG, data: message.into() };
+        let call = Call::Send { to: self.master_address(), tag: BROADCAST_TAG, data: message.into() };
         self.runtime.call(self.number, "the broadcast to all members", call, Box::new(done))
     }
 
@@ -51,7 +63,7 @@ impl Session {
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn gather(&self) -> Pending<Vec<Bytes>> {
-        let call = Call::Receive { from: Address::Rank(Rank(0)), tag: GATHER_TAG };
+        let call = Call::Receive { from: self.master_address(), tag: GATHER_TAG };
         let read = |Completed { outcome, .. }| decode_parts(data(outcome)?);
         self.runtime.call_with_missing(self.number, "the gather of all members", call, Box::new(read))
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use libi_comm::{CallId, CommError, Outcome};
+use libi_core::ids::Rank;
 use libi_core::loss::LossReason;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
@@ -251,6 +252,15 @@ impl EngineSink for FrontSink {
 
     fn lost(&mut self, _: NodeId, _: Ranks, _: Option<LossReason>) {
         // Notices say which members have ended and which are lost.
+    }
+
+    fn master(&mut self, id: NodeId, rank: Rank) {
+        let Some(&number) = self.numbers.get(&id) else { return };
+        let mut shared = self.shared.lock();
+        let FrontState { sessions, events, .. } = &mut shared.state;
+        let Some(status) = sessions.get_mut(&number) else { return };
+        events.push_back((number, status.has_master(rank)));
+        self.shared.announce(shared);
     }
 
     fn notice(&mut self, id: NodeId, notice: Notice, node: &Node, now: Instant) {

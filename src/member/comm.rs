@@ -291,11 +291,7 @@ impl Member {
     /// [`CommError::TimedOut`]; then [`CommError::Cancelled`] at all other members.
     pub fn broadcast_from_front(&self) -> Pending<Bytes> {
         const WHAT: &str = "the broadcast of the front end";
-        if self.is_master() {
-            return self.runtime.call_by(WHAT, MemberCommand::BroadcastFromFront, Box::new(data));
-        }
-        let call = Call::Broadcast { root: Rank(0), data: None, length: None };
-        self.runtime.call(WHAT, call, Box::new(data))
+        self.runtime.call_by(WHAT, MemberCommand::BroadcastFromFront, Box::new(data))
     }
 
     /// Collects the data of all members, of any lengths, at the front end, which receives them with
@@ -307,14 +303,9 @@ impl Member {
     /// [`CommError::FrontEndLost`] at the master if the front end is gone.
     pub fn gather_to_front(&self, data: impl Into<Bytes>) -> Pending<()> {
         const WHAT: &str = "the gather to the front end";
-        let data = data.into();
-        if self.is_master() {
-            let parts = self.parts_by_rank();
-            let command = move |id| MemberCommand::GatherToFront(id, data, parts);
-            return self.runtime.call_by(WHAT, command, Box::new(done));
-        }
-        let call = Call::Gather { root: Rank(0), data, equal: false };
-        self.runtime.call(WHAT, call, Box::new(|_| Ok(())))
+        let (data, parts) = (data.into(), self.parts_by_rank());
+        let command = move |id| MemberCommand::GatherToFront(id, data, parts);
+        self.runtime.call_by(WHAT, command, Box::new(|_| Ok(())))
     }
 
     fn parts_by_rank(&self) -> PartsByRank {

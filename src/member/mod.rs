@@ -392,10 +392,17 @@ impl Member {
         &self.host_name
     }
 
-    /// Whether it is the master, which is rank 0.
+    /// Whether it is the [master](Self::master).
     #[must_use]
     pub fn is_master(&self) -> bool {
-        self.rank == Rank(0)
+        self.rank == self.master()
+    }
+
+    /// The master, with which the front end exchanges messages, as far as it is known here: rank 0, or where
+    /// a lost one is [replaced](field@crate::LaunchOptions::replace_master), the next that was left.
+    #[must_use]
+    pub fn master(&self) -> Rank {
+        self.runtime.with(|state| state.master)
     }
 
     /// Waits until what this process has sent is on its way, and no other member needs it. Where calls

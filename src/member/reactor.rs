@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libi_comm::{CallId, CommError, Outcome};
+use libi_core::ids::Rank;
 use libi_core::loss::{Loss, LossReason};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Node, Notice};
 
-use super::front_calls::{FrontCalls, FrontStep};
+use super::front_calls::{FrontCalls, FrontStep, Turn};
 use super::parent_death::clear;
 use super::runtime::{MemberCommand, MemberInfo, MemberStage, MemberState, PARTY};
 use super::signals::{is_fatal, is_handled};
@@ -94,12 +95,15 @@ impl Reactor for MemberReactor {
                 MemberCommand::Call(CallRequest::Call(_, id, call)) => {
                     self.sink.front_calls.call(id, call, &mut steps);
                 }
-                MemberCommand::BroadcastFromFront(id) => self.sink.front_calls.broadcast(id, &mut steps),
+                MemberCommand::BroadcastFromFront(id) => {
+                    self.sink.front_calls.broadcast(id, &turns(&self.engine, self.id), &mut steps);
+                }
                 MemberCommand::GatherToFront(id, data, parts) => {
-                    self.sink.front_calls.gather(id, data, parts, &mut steps);
+                    let turns = turns(&self.engine, self.id);
+                    self.sink.front_calls.gather(id, (data, parts), &turns, &mut steps);
                 }
                 MemberCommand::Call(CallRequest::Cancel(_, id)) => {
-                    self.sink.front_calls.cancel(id, &mut steps);
+                    self.sink.front_calls.cancel(id, &turns(&self.engine, self.id), &mut steps);
                 }
                 MemberCommand::ClearParentDeathSignal => {
                     let mut shared = self.sink.shared.lock();
@@ -193,7 +197,8 @@ impl MemberReactor {
                 }
             }
             for (id, result) in std::mem::take(&mut self.sink.finished) {
-                self.sink.front_calls.finished(id, result, steps);
+                let turns = turns(&self.engine, self.id);
+                self.sink.front_calls.finished(id, result, &turns, steps);
             }
             if steps.is_empty() {
                 *steps = due;
@@ -201,14 +206,19 @@ impl MemberReactor {
         }
     }
 
-    /// Continues calls to the front end of which a part is complete.
+    /// Continues calls to the front end of which a part is complete, or whose master may be known now.
     fn follow_up(&mut self) {
-        if self.sink.finished.is_empty() {
+        if self.sink.finished.is_empty() && !self.sink.front_calls.await_master() {
             return;
         }
-        let mut steps = Vec::new();
+        let (mut steps, turns) = (Vec::new(), turns(&self.engine, self.id));
         for (id, result) in std::mem::take(&mut self.sink.finished) {
-            self.sink.front_calls.finished(id, result, &mut steps);
+            self.sink.front_calls.finished(id, result, &turns, &mut steps);
+        }
+        self.sink.front_calls.release(&turns, &mut steps);
+        drop(turns);
+        if steps.is_empty() {
+            return;
         }
         self.take(&mut steps);
         self.engine.flush(&mut self.sink);
@@ -264,6 +274,15 @@ impl MemberReactor {
     }
 }
 
+/// The masters of the calls that a member makes next.
+fn turns(engine: &Engine, id: NodeId) -> impl Fn(u64) -> Option<Turn> {
+    move |ahead| {
+        let group = engine.session_io(id)?.group();
+        let master = group.next_master(ahead)?;
+        Some(Turn { master, is_here: group.rank() == Some(master) })
+    }
+}
+
 impl EngineSink for MemberSink {
     fn finished(&mut self, _: NodeId, call: CallId, result: Result<Outcome, CommError>) {
         if self.front_calls.concerns(call) {
@@ -304,6 +323,12 @@ impl EngineSink for MemberSink {
         lost.remove_all(ranks);
         losses.iter_mut().for_each(|loss| loss.ranks.remove_all(ranks));
         losses.retain(|loss| !loss.ranks.is_empty());
+        self.shared.announce(shared);
+    }
+
+    fn master(&mut self, _: NodeId, rank: Rank) {
+        let mut shared = self.shared.lock();
+        shared.state.master = rank;
         self.shared.announce(shared);
     }
 

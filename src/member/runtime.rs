@@ -69,6 +69,8 @@ pub(super) struct MemberState {
     pub(super) losses: Vec<Loss>,
     /// The number of this member's first collective call in the session, once it is known.
     pub(super) first_call: Option<u64>,
+    /// The master, as far as it is known here.
+    pub(super) master: Rank,
 }
 
 pub(super) enum MemberCommand {
@@ -76,9 +78,9 @@ pub(super) enum MemberCommand {
     /// The program is about to end in order.
     Leave,
     Call(CallRequest),
-    /// At the master: broadcast what the front end sends.
+    /// Broadcast what the front end sends to the master.
     BroadcastFromFront(CallId),
-    /// At the master: gather these and other data, and send them to the front end.
+    /// Gather these and other data at the master, which sends them to the front end.
     GatherToFront(CallId, Bytes, PartsByRank),
     Print(Standard, Stream),
     /// Libi's thread is to clear its parent-death signal.
@@ -135,6 +137,7 @@ impl MemberRuntime {
             lost: Ranks::new(),
             losses: Vec::new(),
             first_call: None,
+            master: Rank(0),
         };
         let shared = Arc::new(Shared::new(state, progress)?);
         let mut sink = MemberSink::new(Arc::clone(&shared));

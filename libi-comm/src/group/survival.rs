@@ -143,6 +143,7 @@ pub(crate) struct Survival {
     /// The changes of the tree that were reported in the last halt.
     pub(crate) changes: TreeChanges,
     confirms: bool,
+    replaces_master: bool,
 }
 
 /// Changes of the tree here that take effect with a plan.
@@ -162,7 +163,8 @@ impl Survival {
     pub(crate) fn new(completion: &Completion, view: &GroupView) -> Self {
         let completed_below = view.live_branches().map(|link| (link, 0)).collect();
         let (much, confirms) = (completion.lead_bytes / 4, completion.reconnects);
-        Self { completed_below, much, confirms, ..Self::default() }
+        let replaces_master = completion.replaces_master;
+        Self { completed_below, much, confirms, replaces_master, ..Self::default() }
     }
 
     pub(crate) const fn is_halted(&self) -> bool {
@@ -337,7 +339,14 @@ impl Survival {
         let settled: Vec<_> = report.settled.into_iter().filter(|call| call.nth >= first).collect();
         let before = self.missing_since(&settled);
         let absent = absent.clone();
-        Next::Resumes(Plan { missing, first, settled, before, moved: report.moved, joins, size, absent })
+        let mut masters = view.masters.clone();
+        if self.replaces_master && view.lost.contains(masters.last()) {
+            let mut others = missing.clone();
+            others.add_all(&absent);
+            masters.replace(called, size, &others, &joins.ranks());
+        }
+        let moved = report.moved;
+        Next::Resumes(Plan { missing, first, settled, before, moved, joins, size, absent, masters })
     }
 
     /// This process begins with this call, after a round with these missing members.

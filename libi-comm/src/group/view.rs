@@ -7,6 +7,7 @@ use libi_core::ranks::Ranks;
 use libi_core::topology::{Branch, Topology};
 
 use super::joining::Joining;
+use super::masters::Masters;
 use crate::contract::{Address, Adoption};
 use crate::error::CommError;
 use crate::routes::{Hop, Routes};
@@ -35,6 +36,8 @@ pub(crate) struct GroupView {
     pub(super) way_up: WayUp,
     /// Processes that take the places of lost members.
     pub(super) joining_members: Joining,
+    /// Which member is the master.
+    pub(super) masters: Masters,
     /// At the top: how many ranks the session has from the next plan on, if these are more, and which are
     /// absent.
     pub(super) grows: Option<(u32, Ranks)>,

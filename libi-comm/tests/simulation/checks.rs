@@ -43,6 +43,7 @@ pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {
     if world.scenario.completion.continues {
         crate::consensus::holds(world)?;
         world.have_joined_as_told()?;
+        crate::masters::are_agreed(sim)?;
     }
     history.mismatches_were_told(world)?;
     history.leavers_have_done_their_part(world)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use libi_comm::{Event, Group};
+use libi_comm::Event;
 use libi_core::ids::LinkId;
 use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
@@ -24,7 +24,7 @@ impl Cluster {
             return agenda.plan(now + soon, Happening::Leaves(id));
         };
         let group = agenda.machine(id);
-        let is_settled = group.is_none_or(Group::is_settled);
+        let is_settled = group.is_none_or(|group| group.is_settled());
         if group.is_some_and(|group| !group.is_idle()) || !is_settled && now < since + LEAVE_TIMEOUT {
             return agenda.plan(now + soon.max(Duration::from_millis(2)), Happening::Leaves(id));
         }

@@ -15,6 +15,7 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
 
+use crate::masters::Watched;
 use crate::member::Member;
 use crate::scenario::{Scenario, Victim, up_to};
 use crate::world::{Cluster, Happening};
@@ -166,7 +167,7 @@ impl Cluster {
             let lends = self.rng.chance(0.5);
             let mut group = if lends { Group::with_memory(Box::new(Heap)) } else { Group::new() };
             group.complete_by(self.scenario.completion);
-            assert_eq!(agenda.start(group), Id(*at as u32));
+            assert_eq!(agenda.start(Watched::new(group)), Id(*at as u32));
             let up = Event::Up(self.members[*at].process.topology.clone());
             let told = self.arrival(Id(*at as u32), LinkId::PARENT, agenda);
             agenda.tell(told, Id(*at as u32), up);

@@ -11,6 +11,7 @@ mod checks;
 mod consensus;
 mod ends;
 mod growth;
+mod masters;
 mod member;
 mod orphans;
 mod reasons;
@@ -155,6 +156,11 @@ fn other_processes_take_the_places_of_lost_members_whatever_else_goes_wrong() {
 fn sessions_grow_and_all_members_agree_from_which_call_on() {
     let joined = try_all(FOUND_WITH_GROWTH.into_iter().chain(seeds(wanted())), Scenario::growing);
     assert!(joined > 0, "no host has joined any session");
+}
+
+#[test]
+fn another_member_is_the_master_when_that_is_lost_and_all_agree_from_which_call_on() {
+    try_all(seeds(wanted()), Scenario::replacing);
 }
 
 /// Returns how many orphans were adopted, members restarted, and hosts added.

@@ -11,6 +11,7 @@ use libi_core::ranks::Ranks;
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id};
 
+use crate::masters::Watched;
 use crate::member::Member;
 use crate::scenario::{LONG, Scenario, Victim, session_of, up_to, without_waiting};
 use crate::world::{Cluster, Happening};
@@ -79,7 +80,7 @@ impl Cluster {
         let lends = self.rng.chance(0.5);
         let mut group = if lends { Group::with_memory(Box::new(Heap)) } else { Group::new() };
         group.complete_by(self.scenario.completion);
-        let started = agenda.start(group);
+        let started = agenda.start(Watched::new(group));
         assert_eq!(started, Id(new as u32));
         let ranks: Ranks = [rank].into_iter().collect();
         let parent = Id(parent as u32);

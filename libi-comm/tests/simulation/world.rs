@@ -17,6 +17,7 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id, World};
 use libi_core::time::Instant;
 
+use crate::masters::{Watched, pass_through_front_end};
 use crate::member::{Ending, Member, Record, Traffic, call_id, in_order, other_end};
 use crate::reasons;
 use crate::restarts::IN_DOUBT;
@@ -88,7 +89,10 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn new(session: Arc<Session>, scenario: Scenario) -> Self {
-        let processes = session.shape.processes();
+        let mut processes = session.shape.processes();
+        if scenario.completion.replaces_master {
+            pass_through_front_end(&mut processes);
+        }
         let places = in_order(&processes);
         let parents = processes.iter().map(|process| process.parent.map(|(parent, _)| parent)).collect();
         let ring = places.iter().filter_map(|at| processes[*at].topology.me).collect();
@@ -123,7 +127,7 @@ impl Cluster {
             let lends = self.rng.chance(0.5);
             let mut group = if lends { Group::with_memory(Box::new(Heap)) } else { Group::new() };
             group.complete_by(self.scenario.completion);
-            agenda.start(group);
+            agenda.start(Watched::new(group));
         }
         for at in 0..self.members.len() {
             let id = Id(at as u32);
@@ -364,7 +368,7 @@ impl Cluster {
 }
 
 impl World for Cluster {
-    type Machine = Group;
+    type Machine = Watched;
     type WorldEvent = Happening;
 
     fn carry_out(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
@@ -375,7 +379,7 @@ impl World for Cluster {
                 let ending = self.checked(from, call, result);
                 self.finish(from, call, ending, agenda);
             }
-            Effect::Confirmed(_) => {}
+            Effect::Confirmed(_) | Effect::Master(_) => {}
             Effect::Missing(call, ranks) => {
                 if let Some(record) = self.member(from).calls.get_mut(&call) {
                     record.missing = ranks.iter().collect();

@@ -8,14 +8,25 @@ use super::{libi_session, on};
 use crate::args::{self, OutParam};
 use crate::data::{self, libi_data};
 use crate::error::CallError;
+use crate::object::ask;
 use crate::pending::{self, Outcome, libi_pending};
 use crate::result::{libi_result, libi_timeout};
+
+/// The rank of the master, with which the front end exchanges messages: 0, or after
+/// libi_options_set_replace_master() the next rank that was left when it was lost; UINT32_MAX for
+/// NULL. Any thread, at any time. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_master(session: *const libi_session) -> u32 {
+    // SAFETY: as documented in the header.
+    unsafe { ask(session, u32::MAX, |own| own.look().map_or(u32::MAX, |session| session.master().0)) }
+}
 
 /// Sends a message to the master, which receives it with libi_member_recv(). Messages arrive in
 /// the order in which they were sent, and wait until the session is up. Returns when the message
 /// has left this process, which does not mean that it was received.
 ///
-/// Returns LIBI_OK; LIBI_ERR_PEER_LOST if the master is lost; LIBI_ERR_ENDED if the session did
+/// Returns LIBI_OK; LIBI_ERR_PEER_LOST if the master is lost (where it is replaced, try again after
+/// LIBI_EVENT_MASTER_REPLACED); LIBI_ERR_ENDED if the session did
 /// not come up or is over; LIBI_ERR_TIMED_OUT, and the message is withdrawn if that is still
 /// possible. Since 0.1.
 #[unsafe(no_mangle)]

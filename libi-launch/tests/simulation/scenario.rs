@@ -109,6 +109,8 @@ pub(crate) struct Scenario {
     pub(crate) severs: Vec<(Duration, u64)>,
     /// Whether calls go on without lost members, and hosts that lose their parent find another one.
     pub(crate) reconnects: bool,
+    /// Whether the session outlives its first host.
+    pub(crate) replace_master: bool,
     /// How often agents restart a member by themselves.
     pub(crate) restarts: u32,
     /// Actions after the session is up.
@@ -203,6 +205,7 @@ impl Scenario {
             direct_latency: Duration::ZERO,
             severs: Vec::new(),
             reconnects: false,
+            replace_master: false,
             restarts: 0,
             actions: Vec::new(),
             reads: Some(Duration::ZERO),

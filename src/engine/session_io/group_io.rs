@@ -32,7 +32,10 @@ impl SessionIo {
         let LaunchOptions { strict_calls, on_loss, .. } = self.node.options();
         let (strict, continues) = (*strict_calls, *on_loss == OnLoss::Continue);
         let reconnects = self.node.hosts_find_parents();
-        self.group.complete_by(Completion { strict, continues, reconnects, ..Completion::default() });
+        let replaces_master = self.node.options().replaces_master();
+        let completion =
+            Completion { strict, continues, reconnects, replaces_master, ..Completion::default() };
+        self.group.complete_by(completion);
         self.tell_group(Event::Up(tree), turn);
     }
 
@@ -169,6 +172,7 @@ impl SessionIo {
                 Effect::WakeAt(at) => self.wake_group_at = Some(at),
                 Effect::Grown { size, absent } => turn.sink.grown(turn.id, size, &absent),
                 Effect::Joined(ranks, _) => turn.sink.joined(turn.id, &ranks),
+                Effect::Master(rank) => turn.sink.master(turn.id, rank),
                 Effect::Begins(first) => turn.sink.begins(turn.id, first),
             }
         }

@@ -37,6 +37,8 @@ pub(in crate::front) struct SessionStatus {
     /// What follows a loss, as chosen last; and whether calls go on after one, as chosen at the launch.
     pub(in crate::front) on_loss: OnLoss,
     pub(super) calls_continue: bool,
+    /// The master.
+    pub(in crate::front) master: Rank,
     /// A member is lost, and the session ends with it.
     pub(in crate::front) ends_by_loss: bool,
     /// How many bytes of input may still be sent to the master, if its input is open (credit).
@@ -81,6 +83,7 @@ impl SessionStatus {
             done_is_due: false,
             on_loss: options.on_loss,
             calls_continue: options.on_loss == OnLoss::Continue,
+            master: Rank(0),
             ends_by_loss: false,
             input_credit: (options.input != StandardInput::Empty).then_some(WINDOW as usize),
             progress,
@@ -187,6 +190,12 @@ impl SessionStatus {
         self.ended.remove_all(&[rank].into_iter().collect());
         self.restart_answered(rank, Ok(()));
         Event::Restarted { session: self.session(), rank, host_name: self.host_name_of(rank) }
+    }
+
+    /// Another member is the master.
+    pub(in crate::front) fn has_master(&mut self, rank: Rank) -> Event {
+        self.master = rank;
+        Event::MasterReplaced { session: self.session(), rank, host_name: self.host_name_of(rank) }
     }
 
     /// Notes that a member was not restarted.

@@ -177,6 +177,16 @@ void come_back(libi::member &me) {
         if (me.rank() == 1) std::raise(SIGKILL);
 }
 
+/// The master is killed, and the next rank is one.
+void lead(libi::member &me) {
+    CHECK(me.master() == 0 && me.is_master() == (me.rank() == 0));
+    me.barrier(soon);
+    if (me.rank() == 0) std::raise(SIGKILL);
+    me.barrier(soon);
+    CHECK(me.master() == 1 && me.is_master() == (me.rank() == 1));
+    me.barrier(soon);
+}
+
 /// Others join, until there are four.
 void grow(libi::member &me) {
     CHECK((me.first_call(soon) == 0) == (me.rank() < 2));
@@ -188,6 +198,7 @@ int serve(libi::member me, const std::string &role) {
     if (role == "talks") talk(me);
     if (role == "loses") lose(me);
     if (role == "comes back") come_back(me);
+    if (role == "leads") lead(me);
     if (role == "grows") grow(me);
     if (role == "waits") me.recv_from(me.rank(), 0, libi::forever);
     std::cout << "rank " << me.rank() << std::endl;
@@ -241,6 +252,24 @@ void restarts(const std::string &self) {
         if (event.kind() == LIBI_EVENT_DONE) break;
     }
     CHECK(well == 4 && restarted == 1 && refused == 1);
+}
+
+/// A session whose master is replaced.
+void masters(const std::string &self) {
+    libi::distribution leads(10, self);
+    leads.host_list("a:2,b:2").arg("leads");
+    libi::front_end front;
+    libi::options options = local();
+    options.on_loss(LIBI_ON_LOSS_CONTINUE).replace_master();
+    libi::session session = front.launch(leads, options);
+    int well = 0, replaced = 0;
+    while (libi::event event = front.next_event(soon)) {
+        if (event.kind() == LIBI_EVENT_OUTPUT && event.stream() == 2) std::cerr << event.output().str();
+        well += event.kind() == LIBI_EVENT_EXITED && event.exit() == LIBI_EXIT_CODE && event.exit_value() == 0;
+        replaced += event.kind() == LIBI_EVENT_MASTER_REPLACED && event.rank() == 1;
+        if (event.kind() == LIBI_EVENT_DONE) break;
+    }
+    CHECK(well == 3 && replaced == 1 && session.master() != 0);
 }
 
 /// A session that grows twice.
@@ -343,6 +372,7 @@ int main(int argc, char **argv) {
     front(argv[0]);
     losses(argv[0]);
     restarts(argv[0]);
+    masters(argv[0]);
     grows(argv[0]);
     std::cout << "objects: all as they should be" << std::endl;
 }

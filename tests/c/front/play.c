@@ -32,7 +32,8 @@ void see(struct seen *seen, const libi_event *event)
   CHECK((info.rank >= 0) ==
         (info.kind == LIBI_EVENT_OUTPUT || info.kind == LIBI_EVENT_EXITED ||
             info.kind == LIBI_EVENT_DETACHED || info.kind == LIBI_EVENT_RESTARTED ||
-            info.kind == LIBI_EVENT_NOT_RESTARTED));
+            info.kind == LIBI_EVENT_NOT_RESTARTED ||
+            info.kind == LIBI_EVENT_MASTER_REPLACED));
   if (info.kind == LIBI_EVENT_LOST) {
     libi_failure_info failure;
     seen->lost++;
@@ -42,7 +43,8 @@ void see(struct seen *seen, const libi_event *event)
     CHECK(failure.text);
   } else {
     bool of_member = info.kind == LIBI_EVENT_EXITED || info.kind == LIBI_EVENT_RESTARTED ||
-                     info.kind == LIBI_EVENT_NOT_RESTARTED;
+                     info.kind == LIBI_EVENT_NOT_RESTARTED ||
+                     info.kind == LIBI_EVENT_MASTER_REPLACED;
     CHECK(info.host == -1 && !info.host_name == !of_member && !info.failure);
   }
 }

@@ -89,6 +89,20 @@ void restarts(libi_progress progress)
   end(front, session);
   libi_options_free(how);
 
+  /* The master is lost, and the next rank is one. */
+  how = local_options();
+  DONE(libi_options_set_on_loss(how, LIBI_ON_LOSS_CONTINUE));
+  DONE(libi_options_set_replace_master(how, true));
+  GIVES(LIBI_ERR_NULL, libi_options_set_replace_master(NULL, true));
+  session = launch(front, "a[1-2]:2", runs, how);
+  CHECK(libi_session_master(session) == 0 && libi_session_master(NULL) == UINT32_MAX);
+  CHECK(kill(await(front, LIBI_EVENT_OUTPUT, 0, ""), SIGKILL) == 0);
+  await(front, LIBI_EVENT_MASTER_REPLACED, 1, "rank 1 on a1 is the master now");
+  CHECK(libi_session_master(session) == 1);
+  DONE(libi_session_send(session, "x", 1, SOON));
+  end(front, session);
+  libi_options_free(how);
+
   /* Calls of other sessions do not go on without lost members. */
   session = launch(front, "a:2", runs, NULL);
   lose(front, 1);

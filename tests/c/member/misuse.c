@@ -74,7 +74,7 @@ static void without_a_member(libi_member *invalid, libi_result code)
   GIVES(code, libi_member_detach(invalid, 0));
   GIVES(code, libi_member_dispatch(invalid));
   CHECK(libi_member_rank(invalid) == UINT32_MAX && libi_member_size(invalid) == 0 &&
-      !libi_member_is_master(invalid));
+      !libi_member_is_master(invalid) && libi_member_master(invalid) == UINT32_MAX);
   libi_member_info info;
   GIVES(code, libi_member_query(invalid, &info, sizeof info));
   CHECK(info.host_name == NULL && info.size == 0);

@@ -87,7 +87,7 @@ static void refused(void)
   libi_member_info info;
   uint32_t ranks[1];
   uint64_t call;
-  CHECK(libi_member_restarts(me) == 0);
+  CHECK(libi_member_restarts(me) == 0 && libi_member_master(me) == 0);
   CHECK(libi_member_rank(me) == my_rank && libi_member_size(me) == the_size &&
       libi_member_query(me, &info, sizeof info) == LIBI_OK);
   CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, ranks, 1) == 0 &&

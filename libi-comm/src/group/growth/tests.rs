@@ -12,6 +12,7 @@ use crate::contract::Event;
 use crate::contract::{CallId, Completion, KeyScope, Outcome};
 use crate::group::joining::Welcome;
 use crate::group::kvs::Fences;
+use crate::group::masters::Masters;
 use crate::group::survival::{Missing, Report};
 use crate::message::Message;
 
@@ -263,6 +264,7 @@ fn a_host_that_came_below_an_orphan_is_welcome_with_it_if_the_plan_has_its_membe
             size: 8,
             absent: Ranks::new(),
             fences: Fences::default(),
+            masters: Masters::default(),
         });
         let frame = welcome.frame(None);
         for event in [

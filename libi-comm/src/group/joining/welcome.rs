@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::admission::Admitted;
 use crate::contract::{Effect, Event};
 use crate::group::kvs::Fences;
+use crate::group::masters::Masters;
 use crate::group::survival::{Missing, Plan, Report};
 use crate::group::{Group, GroupView};
 use crate::message::Message;
@@ -41,6 +42,7 @@ pub(crate) struct Welcome {
     pub(crate) size: u32,
     pub(crate) absent: Ranks,
     pub(crate) fences: Fences,
+    pub(crate) masters: Masters,
 }
 
 /// In the process above.
@@ -74,6 +76,7 @@ impl Group {
                 size: self.view.topology.size,
                 absent: self.view.topology.absent.clone(),
                 fences: self.kvs.fences(),
+                masters: self.view.masters.clone(),
             };
             out.push(Effect::Send(link, Message::Welcome(welcome).frame(None)));
             self.collective.tell_aborted(link, out);
@@ -104,12 +107,15 @@ impl Group {
         for branch in &topology.branches {
             out.push(Effect::Send(branch.link, Message::Welcome(welcome.clone()).frame(None)));
         }
-        let Welcome { round, first, missing, moved, lost, losses, size, absent, fences } = welcome;
+        let Welcome { round, first, missing, moved, lost, losses, size, absent, fences, masters } = welcome;
         let expected = topology.size;
         (topology.size, topology.absent) = (size, absent);
         self.view = GroupView::new(topology);
         self.view.leave_out(&missing.ranks);
         self.view.rebuild_routes();
+        let master = masters.last();
+        out.extend((master != self.view.masters.last()).then_some(Effect::Master(master)));
+        self.view.masters = masters;
         self.view.joining_members.joins = missing.joins.clone();
         for join in &missing.joins.those {
             let joined: Vec<_> = join.ranks.iter().map(|rank| (rank, join.round)).collect();

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::Outcome;
 use crate::group::joining::Joins;
+use crate::group::masters::Masters;
 use crate::group::operation::{Operation, Receivers, Transport};
 use crate::message::{CallSignature, Kind};
 
@@ -85,6 +86,8 @@ pub(crate) struct Plan {
     /// The number of ranks of the session from now on, and those that are absent.
     pub(crate) size: u32,
     pub(crate) absent: Ranks,
+    /// Which member is the master in calls that are not over.
+    pub(crate) masters: Masters,
 }
 
 impl Report {

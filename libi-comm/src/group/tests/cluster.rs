@@ -146,6 +146,7 @@ impl Cluster {
                 | Effect::Missing(..)
                 | Effect::Grown { .. }
                 | Effect::Joined(..)
+                | Effect::Master(_)
                 | Effect::Begins(_) => {}
                 Effect::Confirmed(number) => self.confirmed.push((who, number)),
                 Effect::WakeAt(at) => drop(self.wakes.insert(who, at)),

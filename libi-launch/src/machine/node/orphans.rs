@@ -15,7 +15,7 @@ use super::{Effect, Identity, LinkId, Node, Role};
 use crate::failure::{Cause, Failure, Phase};
 use crate::machine::child::{Arrival, Child, ChildRole};
 use crate::machine::direct_links::CarriedSecret;
-use crate::machine::message::{Ancestor, ChildMessage, OrphanClaim, ParentMessage};
+use crate::machine::message::{Ancestor, ChildMessage, HostSpec, OrphanClaim, ParentMessage};
 use crate::machine::orphans::{Search, Severed};
 use crate::machine::rendezvous::ArrivalId;
 
@@ -117,6 +117,14 @@ impl Node {
         }
         let hosts: BTreeSet<HostIndex> = match self.orphans.below(link) {
             Some(hosts) => hosts.clone(),
+            // What a host of a static tree launches is no share of the front end, nor what has moved there.
+            None if self.is_front() => {
+                let is_behind = |spec: &&HostSpec| {
+                    let ranks: Ranks = spec.blocks.iter().flat_map(|block| block.ranks()).collect();
+                    spec.host != lost && !ranks.intersection(&others).is_empty()
+                };
+                self.launcher.specs(..).filter(is_behind).map(|spec| spec.host).collect()
+            }
             None => self.launcher.hosts_below(lost).collect(),
         };
         // New hosts do not come back.

@@ -39,7 +39,8 @@ impl Node {
                 .open(own.into_iter().chain(branches.iter().map(|branch| (branch.link, branch.ranks.len()))));
         }
         self.commands.set_branches(&branches);
-        let is_top = top.unwrap_or(branches.len() != 1);
+        let passes_through = branches.len() != 1 || self.options.replaces_master();
+        let is_top = top.unwrap_or(passes_through);
         self.orphans.set_top(is_top);
         self.await_orphans(out);
         let ancestors = self.ancestors_of_children();
@@ -48,7 +49,7 @@ impl Node {
         }
         for branch in &branches {
             below.remove_all(&branch.ranks);
-            let its_top = top.is_none() && branches.len() == 1;
+            let its_top = top.is_none() && !passes_through;
             if !branch.local && !ancestors.is_empty() {
                 Self::send(branch.link, Kind::Control, &ParentMessage::Ancestors(ancestors.clone()), out);
             }

@@ -53,8 +53,11 @@ impl Scenario {
             .cost(self.cost())
             .strategy(self.relays.map_or(self.strategy, |relays| Strategy::Static(Shape::Kary(relays))))
             .front_end_launches(self.limit);
-        let options =
-            if self.reconnects { options.on_loss(OnLoss::Continue).restarts(self.restarts) } else { options };
+        let options = if self.reconnects {
+            options.on_loss(OnLoss::Continue).restarts(self.restarts).replace_master(self.replace_master)
+        } else {
+            options
+        };
         let starter = Starter::new(OsBytes::try_from("starter").unwrap());
         let starter = Starter { hosts_per_start: self.hosts_per_start, ..starter };
         let options = match self.srun() {

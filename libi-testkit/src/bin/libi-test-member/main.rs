@@ -48,6 +48,7 @@
 mod case;
 mod grow;
 mod loss;
+mod orders;
 mod rejoin;
 mod survive;
 mod talk;

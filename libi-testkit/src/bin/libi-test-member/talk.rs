@@ -22,6 +22,7 @@
 //! leave:BYTES                 the last member broadcasts these and ends, the others call later
 //! survive:ROUNDS:SEED:RANK+RANK…  calls go on while these are lost: see survive.rs
 //! rejoin:RANK:TIMES           this member ends, and another process takes its place: see rejoin.rs
+//! orders                      the front end gives orders: see orders.rs
 //! grow:SIZE                   others join, until there are so many: see grow.rs
 //! drowned:LENGTH:RANK+RANK…   all broadcast repeatedly until these are lost: see loss.rs
 //! ```
@@ -82,6 +83,7 @@ pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
         "survive" => it.survive(number()?, number()?, words.next().unwrap_or_default()),
         "rejoin" => it.rejoin(number()?, number()?),
         "grow" => it.grow(number()?),
+        "orders" => it.orders(),
         "drowned" => it.drowned(number()?, words.next().unwrap_or_default()),
         _ => Err(format!("{word}: see the head of talk.rs")),
     }
