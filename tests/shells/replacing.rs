@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use libi::{
-    CommError, Engine, Event, Exit, FrontEnd, LinkPolicy, OnLoss, Rank, Rules, Session, Shape, Strategy,
-    Stream,
+    CommError, Engine, Error, Event, Exit, FrontEnd, GrowthError, LinkPolicy, OnLoss, Rank, Rules, Session,
+    Shape, Strategy, Stream,
 };
 
-use crate::scene::{Outcome, Process, Scene, What};
+use crate::scene::{Outcome, Process, Scene, What, members};
 use libi_testkit::kills::seeded;
 use libi_testkit::processes::parent;
 
@@ -98,6 +98,9 @@ fn lose_masters(strategy: Strategy, links: LinkPolicy, hosts: bool) {
         Orders { front: &front, session: &session, outcome: Outcome::new(report), masters: vec![] };
     let (mut order, mut killed) = (0, BTreeSet::new());
     orders.give("begin");
+    let refused = session.add(&members("m1", &["join"]));
+    let is_refused = matches!(&refused, Err(Error::NotGrown { why: GrowthError::ReplacesMaster, .. }));
+    assert!(is_refused, "{refused:?}");
     for _ in 0..3 {
         let master = session.master();
         killed.insert(master.0);

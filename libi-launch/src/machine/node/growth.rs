@@ -244,6 +244,8 @@ impl Node {
             return Err(GrowthError::Ending);
         } else if self.options.on_loss != OnLoss::Continue {
             return Err(GrowthError::NotContinuing);
+        } else if self.options.replaces_master() {
+            return Err(GrowthError::ReplacesMaster);
         } else if self.options.launch_method().bulk().is_some() {
             return Err(GrowthError::AllAtOnce);
         }
