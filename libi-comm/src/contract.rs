@@ -380,7 +380,7 @@ pub enum Effect {
     /// This process has taken the place of a lost member, or is new. Its first collective call has this
     /// number, counted from 0 in the session.
     Begins(u64),
-    /// This member is the master from now on, in place of a lost one.
+    /// The master is this member from now on, in place of a lost one, as far as is known here.
     Master(Rank),
     /// Pass in [`Event::Woken`] at this time. It replaces an earlier time.
     WakeAt(Instant),

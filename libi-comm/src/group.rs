@@ -135,7 +135,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use libi_core::ids::{LinkId, Rank};
+use libi_core::ids::LinkId;
 use libi_core::loss::Loss;
 use libi_core::machine::Machine;
 use libi_core::ranks::Ranks;
@@ -223,26 +223,6 @@ impl Group {
     pub fn absent(&self) -> &Ranks {
         &self.view.topology.absent
     }
-
-    /// The rank of this process, if it is a member that is up.
-    #[must_use]
-    pub const fn rank(&self) -> Option<Rank> {
-        self.view.topology.me
-    }
-
-    /// The number of the collective call that this member makes next.
-    #[must_use]
-    pub const fn next_call(&self) -> u64 {
-        self.collective.next_call()
-    }
-
-    /// The master in the collective call that this member makes after so many others. `None` while that is
-    /// open: before the session is up, and while calls are halted.
-    #[must_use]
-    pub fn next_master(&self, ahead: u64) -> Option<Rank> {
-        let is_certain = self.ended || self.is_up && !self.collective.is_halted();
-        is_certain.then(|| self.view.masters.of_call(self.collective.next_call() + ahead))
-    }
 }
 
 impl Machine for Group {
@@ -311,7 +291,7 @@ impl Group {
                 collective.on_woken(&mut CallContext { now, view, kvs, memory, out });
             }
         }
-        self.forget_joins();
+        self.forget_completed();
         self.drop_upward(before, out);
         self.drop_closed(before, out);
         self.announce_growth(before, out);

@@ -23,7 +23,7 @@ pub struct Topology {
     pub local: bool,
     /// Whether this process is the top of the members' tree, where collective calls are decided.
     /// The top is the lowest process above all members that has more than one branch or is itself a
-    /// member.
+    /// member; the front end, if the session outlives its first host.
     pub top: bool,
     /// The children, in the order in which rings and reductions take them: by the lowest rank of
     /// each branch.

@@ -98,7 +98,7 @@ pub(crate) trait EngineSink {
     /// Processes have taken the places of these lost members, or are new.
     fn joined(&mut self, _: NodeId, _: &Ranks) {}
 
-    /// This member is the master from now on, in place of a lost one.
+    /// The master is the member with this rank from now on, in place of a lost one.
     fn master(&mut self, _: NodeId, _: Rank) {}
 
     /// The first collective call of the member has this number in the session.

@@ -309,7 +309,7 @@ impl Member {
     }
 
     fn parts_by_rank(&self) -> PartsByRank {
-        let (size, absent) = self.extent(|place| (place.size, place.absent.clone()));
+        let (size, absent) = self.extent();
         PartsByRank { size, absent }
     }
 }

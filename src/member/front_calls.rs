@@ -195,31 +195,31 @@ impl FrontCalls {
             && let Some((id, held)) = self.held.pop_front()
         {
             let turn = turns(ahead);
-            let (call, is_root) = match (held, turn) {
-                (Held::Call(call), _) => (call, false),
+            let call = match (held, turn) {
+                (Held::Call(call), _) => call,
                 (held, None) => return self.held.push_front((id, held)),
                 (Held::FromFront, Some(Turn { master, is_here: true })) => {
-                    if self.cancelled.contains(&id) {
-                        (Call::Abort(None), true)
-                    } else {
+                    if !self.cancelled.contains(&id) {
                         self.awaiting = Some((id, master));
                         let call = Call::Receive { from: Address::FrontEnd, tag: BROADCAST_TAG };
                         return steps.push(FrontStep::Call(message_of(id), call));
                     }
+                    Call::Abort(None)
                 }
                 (Held::FromFront, Some(Turn { master, .. })) => {
-                    (Call::Broadcast { root: master, data: None, length: None }, false)
+                    Call::Broadcast { root: master, data: None, length: None }
                 }
                 (Held::ToFront(data, parts), Some(Turn { master, is_here })) => {
                     if is_here && !self.cancelled.contains(&id) {
                         self.gathers.insert(id, (parts, Ranks::new()));
                     }
-                    (Call::Gather { root: master, data, equal: false }, false)
+                    Call::Gather { root: master, data, equal: false }
                 }
             };
             ahead += 1;
+            let is_over = matches!(call, Call::Abort(_));
             steps.push(FrontStep::Call(id, call));
-            if self.cancelled.remove(&id) && !is_root {
+            if self.cancelled.remove(&id) && !is_over {
                 steps.push(FrontStep::Cancel(id));
             }
         }

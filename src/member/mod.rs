@@ -3,6 +3,7 @@
 mod apart;
 mod comm;
 mod front_calls;
+mod numbers;
 mod p2p;
 mod parent_death;
 mod reactor;
@@ -315,29 +316,30 @@ impl Member {
     /// it holds for.
     #[must_use]
     pub fn size(&self) -> u32 {
-        self.extent(|place| place.size)
+        self.runtime.numbers().size()
     }
 
-    /// What may change when the session grows.
-    fn extent<T: Default>(&self, what: impl FnOnce(&runtime::MemberInfo) -> T) -> T {
-        self.runtime.with(|state| state.place.as_ref().map(what)).unwrap_or_default()
+    /// The number of members, and those that did not come up, of one moment.
+    fn extent(&self) -> (u32, Ranks) {
+        let absent =
+            |state: &mut runtime::MemberState| state.place.as_ref().map(|place| place.absent.clone());
+        self.runtime.with(|state| (self.size(), absent(state).unwrap_or_default()))
     }
 
     /// The members that did not come up, if the launch allowed that. They take part in no
     /// operation; where their data is expected, it is empty.
     #[must_use]
     pub fn absent(&self) -> Ranks {
-        self.extent(|place| place.absent.clone())
+        self.extent().1
     }
 
     /// The members that came up: all that are not [absent](Self::absent).
     #[must_use]
     pub fn present(&self) -> Ranks {
-        self.extent(|place| {
-            let mut present = Ranks::first(place.size);
-            present.remove_all(&place.absent);
-            present
-        })
+        let (size, absent) = self.extent();
+        let mut present = Ranks::first(size);
+        present.remove_all(&absent);
+        present
     }
 
     /// The members that were up and have ended or are lost, as far as this process knows. A member that
@@ -402,7 +404,7 @@ impl Member {
     /// a lost one is [replaced](field@crate::LaunchOptions::replace_master), the next that was left.
     #[must_use]
     pub fn master(&self) -> Rank {
-        self.runtime.with(|state| state.master)
+        self.runtime.numbers().master()
     }
 
     /// Waits until what this process has sent is on its way, and no other member needs it. Where calls

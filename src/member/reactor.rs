@@ -19,6 +19,7 @@ use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Node, Notice};
 
 use super::front_calls::{FrontCalls, FrontStep, Turn};
+use super::numbers::Numbers;
 use super::parent_death::clear;
 use super::runtime::{MemberCommand, MemberInfo, MemberStage, MemberState, PARTY};
 use super::signals::{is_fatal, is_handled};
@@ -40,8 +41,8 @@ pub(super) struct MemberReactor {
 /// Notes what the node reports.
 pub(super) struct MemberSink {
     shared: Arc<Shared<MemberState, MemberCommand>>,
-    /// The number of members, and those that did not come up, as far as the program knows.
-    size: u32,
+    numbers: Numbers,
+    /// Those that did not come up, as far as the program knows.
     absent: Ranks,
     front_calls: FrontCalls,
     /// Completed calls that concern them.
@@ -150,11 +151,11 @@ impl Reactor for MemberReactor {
 }
 
 impl MemberSink {
-    pub(super) fn new(shared: Arc<Shared<MemberState, MemberCommand>>) -> Self {
+    pub(super) fn new(shared: Arc<Shared<MemberState, MemberCommand>>, numbers: Numbers) -> Self {
         let (front_calls, finished) = (FrontCalls::default(), Vec::new());
         Self {
             shared,
-            size: 0,
+            numbers,
             absent: Ranks::new(),
             front_calls,
             finished,
@@ -238,7 +239,9 @@ impl MemberReactor {
         else {
             return;
         };
-        let (alone, flushed) = (session_io.is_alone(), session_io.has_sent_everything());
+        // Calls that wait for their master are not the group's yet.
+        let alone = session_io.is_alone() && !self.sink.front_calls.await_master();
+        let flushed = session_io.has_sent_everything();
         if executed > 0 || (shared.state.alone, shared.state.flushed) != (alone, flushed) {
             (shared.state.alone, shared.state.flushed) = (alone, flushed);
             self.sink.shared.announce(shared);
@@ -298,7 +301,8 @@ impl EngineSink for MemberSink {
     }
 
     fn begins_with(&mut self, _: NodeId, size: u32, absent: &Ranks) {
-        (self.size, self.absent) = (size, absent.clone());
+        self.numbers.set_size(size);
+        self.absent = absent.clone();
     }
 
     fn lost(&mut self, _: NodeId, ranks: Ranks, reason: Option<LossReason>) {
@@ -309,10 +313,11 @@ impl EngineSink for MemberSink {
     }
 
     fn grown(&mut self, _: NodeId, size: u32, absent: &Ranks) {
-        (self.size, self.absent) = (size, absent.clone());
+        self.absent = absent.clone();
         let mut shared = self.shared.lock();
+        self.numbers.set_size(size);
         if let Some(place) = &mut shared.state.place {
-            (place.size, place.absent) = (size, absent.clone());
+            place.absent = absent.clone();
         }
         self.shared.announce(shared);
     }
@@ -327,9 +332,7 @@ impl EngineSink for MemberSink {
     }
 
     fn master(&mut self, _: NodeId, rank: Rank) {
-        let mut shared = self.shared.lock();
-        shared.state.master = rank;
-        self.shared.announce(shared);
+        self.numbers.set_master(rank);
     }
 
     fn begins(&mut self, _: NodeId, first: u64) {
@@ -369,8 +372,8 @@ impl EngineSink for MemberSink {
         if shared.state.place.is_none()
             && let (Some(rank), Some((host, name))) = (node.rank(), node.host())
         {
-            let (size, host_name, absent) = (self.size, name.to_owned(), self.absent.clone());
-            shared.state.place = Some(MemberInfo { rank, size, absent, host, host_name });
+            let (host_name, absent) = (name.to_owned(), self.absent.clone());
+            shared.state.place = Some(MemberInfo { rank, absent, host, host_name });
         }
         self.shared.announce(shared);
         if stage == MemberStage::Ending {

@@ -15,6 +15,7 @@ use nix::errno::Errno;
 
 use super::MemberError;
 use super::comm::PartsByRank;
+use super::numbers::Numbers;
 use super::parent_death::{ParentDeathSignal, clear};
 use super::reactor::{FLUSH_TIMEOUT, MemberReactor, MemberSink};
 use super::stdio::{LinkStreams, redirect};
@@ -38,7 +39,6 @@ pub(super) enum MemberStage {
 #[derive(Clone, Debug)]
 pub(super) struct MemberInfo {
     pub(super) rank: Rank,
-    pub(super) size: u32,
     /// Members that did not come up.
     pub(super) absent: Ranks,
     pub(super) host: HostIndex,
@@ -69,8 +69,6 @@ pub(super) struct MemberState {
     pub(super) losses: Vec<Loss>,
     /// The number of this member's first collective call in the session, once it is known.
     pub(super) first_call: Option<u64>,
-    /// The master, as far as it is known here.
-    pub(super) master: Rank,
 }
 
 pub(super) enum MemberCommand {
@@ -96,6 +94,7 @@ impl From<CallRequest> for MemberCommand {
 /// See the [module](self).
 pub(super) struct MemberRuntime {
     executor: Arc<Executor<MemberReactor>>,
+    numbers: Numbers,
     /// Readable while there is work to do. `descriptor`, created on demand, is also readable while
     /// a completed call was not polled.
     has_work: Arc<OwnedFd>,
@@ -137,10 +136,10 @@ impl MemberRuntime {
             lost: Ranks::new(),
             losses: Vec::new(),
             first_call: None,
-            master: Rank(0),
         };
         let shared = Arc::new(Shared::new(state, progress)?);
-        let mut sink = MemberSink::new(Arc::clone(&shared));
+        let numbers = Numbers::default();
+        let mut sink = MemberSink::new(Arc::clone(&shared), numbers.clone());
         let id = engine.add_connected(session_io, streams.channel, streams.printed, &mut sink)?;
         let fd_sentinel = engine.fd_sentinel();
         let sentinel = Arc::clone(&fd_sentinel);
@@ -165,6 +164,7 @@ impl MemberRuntime {
         };
         Ok(Self {
             executor,
+            numbers,
             has_work,
             descriptor: OnceLock::new(),
             progress,
@@ -172,6 +172,10 @@ impl MemberRuntime {
             parent_death,
             own_pipes,
         })
+    }
+
+    pub(super) const fn numbers(&self) -> &Numbers {
+        &self.numbers
     }
 
     /// Reads or changes the state.

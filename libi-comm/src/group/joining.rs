@@ -300,8 +300,8 @@ impl Group {
         }
     }
 
-    /// Calls that all members have completed need no view of their own any more.
-    pub(super) fn forget_joins(&mut self) {
+    /// Calls that all members have completed need neither a master nor a view of their own any more.
+    pub(super) fn forget_completed(&mut self) {
         self.view.masters.forget_before(self.collective.completed());
         if !self.view.joins().is_empty() {
             self.view.joining_members.joins.forget_before(self.collective.completed());

@@ -87,9 +87,7 @@ impl Group {
             let admitted = view.admit(&plan, &changes);
             view.grow(&plan);
             view.leave_out(&plan.missing);
-            let is_replaced = plan.masters.last() != view.masters.last();
-            view.masters.clone_from(&plan.masters);
-            out.extend(is_replaced.then(|| Effect::Master(plan.masters.last())));
+            self.have_masters(plan.masters.clone(), out);
             self.welcome(&admitted, &plan, out);
             let Self { collective, view, kvs, memory, .. } = self;
             collective.resume(&plan, &before, &replaced, &mut CallContext { now, view, kvs, memory, out });

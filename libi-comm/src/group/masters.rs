@@ -5,7 +5,7 @@
 //!
 //! | call | its master |
 //! |---|---|
-//! | any member had made it when calls halted | the lost one: where this is its root, it fails everywhere |
+//! | any member had made it when calls halted | the lost one: where this is its root, all that have no result fail, unless [one is left that has](super::survival) |
 //! | every later one | the lowest rank that takes part and is in no lost one's place |
 //!
 //! So all members give a call the same master, whenever they have heard of the loss. A member that makes a
@@ -15,6 +15,9 @@
 use libi_core::ids::Rank;
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
+
+use super::Group;
+use crate::contract::Effect;
 
 /// The first call of each master after rank 0, in ascending order, as long as earlier calls are in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +49,35 @@ impl Masters {
     pub(crate) fn forget_before(&mut self, completed: u64) {
         let needed = self.0.iter().rposition(|(first, _)| *first <= completed).unwrap_or(0);
         self.0.drain(..needed);
+    }
+}
+
+impl Group {
+    /// The rank of this process, if it is a member that is up.
+    #[must_use]
+    pub const fn rank(&self) -> Option<Rank> {
+        self.view.topology.me
+    }
+
+    /// The number of the collective call that this member makes next.
+    #[must_use]
+    pub const fn next_call(&self) -> u64 {
+        self.collective.next_call()
+    }
+
+    /// The master in the collective call that this member makes after so many others. `None` while that is
+    /// open: before the session is up, and while calls are halted.
+    #[must_use]
+    pub fn next_master(&self, ahead: u64) -> Option<Rank> {
+        let is_certain = self.ended || self.is_up && !self.collective.is_halted();
+        is_certain.then(|| self.view.masters.of_call(self.collective.next_call() + ahead))
+    }
+
+    /// These are the masters from now on.
+    pub(super) fn have_masters(&mut self, masters: Masters, out: &mut Vec<Effect>) {
+        let is_replaced = masters.last() != self.view.masters.last();
+        out.extend(is_replaced.then(|| Effect::Master(masters.last())));
+        self.view.masters = masters;
     }
 }
 

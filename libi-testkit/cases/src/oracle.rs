@@ -180,8 +180,7 @@ fn append(by: ReduceBy, into: &mut Vec<u8>, other: &[u8]) {
 
 /// Combines two arrays of numbers into the first.
 fn combine(op: Op, element: Element, into: &mut [u8], other: &[u8]) {
-    /// Of integers, in one that holds the results of all types: its lowest bytes are the result also for
-    /// bits, and for sums that wrap around. Of floats likewise.
+    // Computed in a type that holds all results. Its lowest bytes are right for sums that wrap around, too.
     macro_rules! each {
         ($number:ty, $compute:ident) => {
             for (a, b) in into.as_chunks_mut().0.iter_mut().zip(other.as_chunks().0) {

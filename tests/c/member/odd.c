@@ -66,7 +66,7 @@ void forked_after(void)
   if (child == 0) {
     alarm(60);
     /* It knows what its parent was told, and can do nothing in its place. */
-    CHECK(libi_member_rank(me) == my_rank && libi_member_size(me) == the_size);
+    CHECK(libi_member_rank(me) == my_rank && libi_member_size(me) == the_size && libi_member_master(me) == 0);
     CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, ranks, 1) == 0 && libi_member_next_timeout(me) == -1);
     GIVES(LIBI_ERR_STATE, libi_member_losses(me, &losses));
     SAYS("forked");

@@ -113,9 +113,7 @@ impl Group {
         self.view = GroupView::new(topology);
         self.view.leave_out(&missing.ranks);
         self.view.rebuild_routes();
-        let master = masters.last();
-        out.extend((master != self.view.masters.last()).then_some(Effect::Master(master)));
-        self.view.masters = masters;
+        self.have_masters(masters, out);
         self.view.joining_members.joins = missing.joins.clone();
         for join in &missing.joins.those {
             let joined: Vec<_> = join.ranks.iter().map(|rank| (rank, join.round)).collect();
