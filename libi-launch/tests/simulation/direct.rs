@@ -18,6 +18,8 @@ use libi_launch::machine::{ArrivalId, Effect, Event, LinkId, LinkPolicy};
 use crate::driver::Input;
 use crate::world::{Cluster, FRONT, Happening};
 
+mod orphans;
+
 /// One end of a link.
 type End = (Id, LinkId);
 
@@ -28,19 +30,25 @@ pub(crate) enum Arrival {
     StopReason,
 }
 
+/// A process, and how often its link to the parent had begun anew when it began to connect: nothing is heard of
+/// connections that were given up.
+type Attempt = (Id, u32);
+
 /// An event of a connection.
 #[derive(Debug)]
 pub(crate) enum DirectEvent {
     /// The parent receives a proof.
-    DirectAccepted { parent: Id, key: KeyId, child: Id },
+    DirectAccepted { parent: Id, key: KeyId, child: Attempt },
     /// A child learns that its connection has ended before its parent has moved.
-    Forgotten(Id),
+    Forgotten(Attempt),
+    /// A child learns whether it has reached what it connects to, and then an orphan proves who it is to this.
+    Connected(Attempt, bool, Option<Id>),
     /// Something arrives on a connection.
     Arrives(End, Arrival, u32),
     /// A channel has ended.
     ChannelEnds(End, u32),
     /// A node hears of the connection of an orphan.
-    OrphanArrives { parent: Id, child: Id },
+    OrphanArrives { parent: Id, child: Attempt },
 }
 
 /// All connections.
@@ -65,7 +73,7 @@ pub(crate) struct Connections {
     pub(crate) moved_hosts: usize,
     /// The nodes that accept orphans, with the key.
     orphan_keys: BTreeSet<(Id, KeyId)>,
-    orphans: BTreeMap<ArrivalId, Id>,
+    orphans: BTreeMap<ArrivalId, Attempt>,
     /// How often the link of a process to its parent has begun anew.
     generations: BTreeMap<Id, u32>,
     /// How many orphans have found another parent.
@@ -109,6 +117,10 @@ impl Connections {
     }
 
     /// How often this end has begun anew.
+    fn attempt(&self, child: Id) -> Attempt {
+        (child, self.generation((child, LinkId::PARENT)))
+    }
+
     pub(crate) fn generation(&self, end: End) -> u32 {
         if end.1 == LinkId::PARENT { self.generations.get(&end.0).copied().unwrap_or(0) } else { 0 }
     }
@@ -117,6 +129,16 @@ impl Connections {
     pub(crate) fn moved(&self) -> usize {
         self.follows.iter().filter(|end| end.1 == LinkId::PARENT).count()
     }
+}
+
+fn connected(
+    at: Instant,
+    child: Attempt,
+    is_reached: bool,
+    proves_to: Option<Id>,
+    agenda: &mut Agenda<Cluster>,
+) {
+    agenda.plan(at, Happening::Direct(DirectEvent::Connected(child, is_reached, proves_to)));
 }
 
 /// The address of a process.
@@ -181,6 +203,7 @@ impl Cluster {
         let parent = parent.filter(|parent| !is_behind(parent));
         let is_late = self.scenario.links == LinkPolicy::Auto && self.scenario.staging.is_none();
         let own = self.parent_of(from).map(|(own, _)| own);
+        let child = self.direct.attempt(from);
         assert!(
             !is_late || own != parent || self.process(from).told_up,
             "{from:?} connects to its parent although the session is not up"
@@ -188,32 +211,41 @@ impl Cluster {
         let Some(parent) = parent.filter(|_| !self.direct.rng.chance(unreachable)) else {
             let wait = if self.direct.rng.chance(0.5) { slow } else { Duration::from_millis(1) };
             self.direct.outcomes.insert(from, false);
-            return agenda.tell(now + wait, from, Event::DirectConnected(false).into());
+            return connected(now + wait, child, false, None, agenda);
         };
         let known = self.direct.admitted.contains_key(&(parent, key.id()));
         if !known || !self.is_running(parent) {
             self.direct.outcomes.insert(from, false);
-            return agenda.tell(now + slow, from, Event::DirectConnected(false).into());
+            return connected(now + slow, child, false, None, agenda);
         }
         // Opening, reply, proof.
         let reached = now + self.direct_latency() + self.direct_latency();
-        agenda.tell(reached, from, Event::DirectConnected(true).into());
+        connected(reached, child, true, None, agenda);
         let heard = reached + self.direct_latency();
         let lost = self.scenario.lost_proofs;
         if self.direct.rng.chance(lost) {
             self.direct.outcomes.insert(from, false);
-            return agenda.plan(heard, Happening::Direct(DirectEvent::Forgotten(from)));
+            return agenda.plan(heard, Happening::Direct(DirectEvent::Forgotten(child)));
         }
         self.direct.outcomes.insert(from, true);
-        agenda.plan(
-            heard,
-            Happening::Direct(DirectEvent::DirectAccepted { parent, key: key.id(), child: from }),
-        );
+        let accepted = DirectEvent::DirectAccepted { parent, key: key.id(), child };
+        agenda.plan(heard, Happening::Direct(accepted));
     }
 
     pub(crate) fn turn_direct(&mut self, turn: DirectEvent, agenda: &mut Agenda<Self>) {
         match turn {
-            DirectEvent::DirectAccepted { parent, key, child } => {
+            DirectEvent::Connected(child, ..)
+            | DirectEvent::Forgotten(child)
+            | DirectEvent::DirectAccepted { child, .. }
+                if child != self.direct.attempt(child.0) => {}
+            DirectEvent::Connected(child, is_reached, proves_to) => {
+                agenda.tell(agenda.now(), child.0, Event::DirectConnected(is_reached).into());
+                if let Some(parent) = proves_to {
+                    let heard = agenda.now() + self.direct_latency();
+                    agenda.plan(heard, Happening::Direct(DirectEvent::OrphanArrives { parent, child }));
+                }
+            }
+            DirectEvent::DirectAccepted { parent, key, child: (child, _) } => {
                 let link = self.direct.admitted.remove(&(parent, key));
                 let link = link.filter(|_| self.is_running(parent));
                 if let Some(link) = link.filter(|link| self.moves_to((parent, *link), child)) {
@@ -235,7 +267,7 @@ impl Cluster {
                     None => self.is_forgotten(child, agenda),
                 }
             }
-            DirectEvent::Forgotten(child) => self.is_forgotten(child, agenda),
+            DirectEvent::Forgotten((child, _)) => self.is_forgotten(child, agenda),
             DirectEvent::Arrives(end, _, generation) | DirectEvent::ChannelEnds(end, generation)
                 if generation != self.direct.generation(end) => {}
             DirectEvent::OrphanArrives { parent, child } => self.orphan_arrives(parent, child, agenda),
@@ -251,73 +283,6 @@ impl Cluster {
                 }
             }
         }
-    }
-
-    /// The link of a process to its parent begins anew.
-    fn reopen(&mut self, end: End) {
-        let direct = &mut self.direct;
-        direct.peers.remove(&end);
-        direct.switched.remove(&end);
-        direct.follows.remove(&end);
-        direct.held.remove(&end);
-        direct.ended.remove(&end);
-        direct.early.remove(&end);
-        *direct.generations.entry(end.0).or_default() += 1;
-        self.has_no_parent(end.0);
-    }
-
-    /// An orphan connects to a node above.
-    fn seek(&mut self, from: Id, addresses: &[SocketAddr], key: &LinkKey, agenda: &mut Agenda<Self>) {
-        let target = addresses.first().copied().and_then(process_at);
-        let accepts = |id: &Id| self.direct.orphan_keys.contains(&(*id, key.id()));
-        let Some(parent) = target.filter(|id| self.is_running(*id)).filter(accepts) else {
-            // Nothing listens there, or nothing answers.
-            let is_silent = self.direct.rng.chance(0.2);
-            let wait = if is_silent { Duration::from_secs(3) } else { Duration::from_millis(1) };
-            return agenda.tell(agenda.now() + wait, from, Event::DirectConnected(false).into());
-        };
-        let reached = agenda.now() + self.direct_latency() + self.direct_latency();
-        agenda.tell(reached, from, Event::DirectConnected(true).into());
-        let heard = reached + self.direct_latency();
-        agenda.plan(heard, Happening::Direct(DirectEvent::OrphanArrives { parent, child: from }));
-    }
-
-    fn orphan_arrives(&mut self, parent: Id, child: Id, agenda: &mut Agenda<Self>) {
-        if !self.is_running(parent) {
-            return self.closes((child, LinkId::PARENT), agenda);
-        }
-        let arrival = self.next_arrival();
-        self.direct.orphans.insert(arrival, child);
-        agenda.tell(agenda.now(), parent, Event::OrphanArrived(arrival).into());
-    }
-
-    /// A node answers the connection of an orphan, if it is one: it becomes this link, or is refused.
-    pub(crate) fn answer_orphan(
-        &mut self,
-        from: Id,
-        arrival: ArrivalId,
-        link: Option<LinkId>,
-        agenda: &mut Agenda<Self>,
-    ) -> bool {
-        let Some(child) = self.direct.orphans.remove(&arrival) else { return false };
-        let end = (child, LinkId::PARENT);
-        let Some(link) = link else {
-            self.closes(end, agenda);
-            return true;
-        };
-        if !self.is_running(child) {
-            agenda.tell(agenda.now(), from, Event::Closed(link).into());
-            return true;
-        }
-        self.is_adopted((from, link), child);
-        self.pair((from, link), child);
-        self.direct.switched.extend([end, (from, link)]);
-        self.direct.follows.insert((from, link));
-        for bytes in self.direct.early.remove(&end).unwrap_or_default() {
-            self.send_directly(end, &bytes, agenda);
-        }
-        self.direct.adoptions += 1;
-        true
     }
 
     fn pair(&mut self, parent: End, child: Id) {

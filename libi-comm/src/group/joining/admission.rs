@@ -95,9 +95,9 @@ impl GroupView {
         }
         self.lost.remove_all(&admitted.back);
         self.missing.remove_all(&all);
-        // The loss and the return may be in one plan.
+        // The loss and the return may be in one plan, the first that names it.
         let closed = self.topology.branches.iter_mut().filter(|branch| self.cut.contains(&branch.link));
-        closed.for_each(|branch| branch.ranks.remove_all(&all));
+        closed.for_each(|branch| branch.ranks.remove_all(&admitted.back));
         let mut placed = Ranks::new();
         for (link, ranks) in &changes.admitted {
             let ranks = ranks.intersection(&all);

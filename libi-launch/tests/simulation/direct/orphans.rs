@@ -1,0 +1,91 @@
+//! Connections of orphans to a node above: each is given up for the next until one is answered.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use libi_core::secure::LinkKey;
+use libi_core::sim::{Agenda, MachineId as Id};
+use libi_launch::machine::{ArrivalId, Event, LinkId};
+
+use super::{Attempt, End, connected, process_at};
+use crate::world::Cluster;
+
+impl Cluster {
+    /// The link of a process to its parent begins anew.
+    pub(super) fn reopen(&mut self, end: End) {
+        let direct = &mut self.direct;
+        direct.peers.remove(&end);
+        direct.switched.remove(&end);
+        direct.follows.remove(&end);
+        direct.held.remove(&end);
+        direct.ended.remove(&end);
+        direct.early.remove(&end);
+        *direct.generations.entry(end.0).or_default() += 1;
+        self.has_no_parent(end.0);
+    }
+
+    /// An orphan connects to a node above.
+    pub(super) fn seek(
+        &mut self,
+        from: Id,
+        addresses: &[SocketAddr],
+        key: &LinkKey,
+        agenda: &mut Agenda<Self>,
+    ) {
+        let target = addresses.first().copied().and_then(process_at);
+        let accepts = |id: &Id| self.direct.orphan_keys.contains(&(*id, key.id()));
+        let Some(parent) = target.filter(|id| self.is_running(*id)).filter(accepts) else {
+            // Nothing listens there, or nothing answers.
+            let is_silent = self.direct.rng.chance(0.2);
+            let wait = if is_silent { Duration::from_secs(3) } else { Duration::from_millis(1) };
+            return connected(agenda.now() + wait, self.direct.attempt(from), false, None, agenda);
+        };
+        let reached = agenda.now() + self.direct_latency() + self.direct_latency();
+        connected(reached, self.direct.attempt(from), true, Some(parent), agenda);
+    }
+
+    pub(super) fn orphan_arrives(&mut self, parent: Id, child: Attempt, agenda: &mut Agenda<Self>) {
+        if !self.is_running(parent) {
+            if child == self.direct.attempt(child.0) {
+                self.closes((child.0, LinkId::PARENT), agenda);
+            }
+            return;
+        }
+        let arrival = self.next_arrival();
+        self.direct.orphans.insert(arrival, child);
+        agenda.tell(agenda.now(), parent, Event::OrphanArrived(arrival).into());
+    }
+
+    /// A node answers the connection of an orphan, if it is one: it becomes this link, or is refused.
+    pub(crate) fn answer_orphan(
+        &mut self,
+        from: Id,
+        arrival: ArrivalId,
+        link: Option<LinkId>,
+        agenda: &mut Agenda<Self>,
+    ) -> bool {
+        let Some(attempt) = self.direct.orphans.remove(&arrival) else { return false };
+        let child = attempt.0;
+        let is_open = attempt == self.direct.attempt(child);
+        let end = (child, LinkId::PARENT);
+        let Some(link) = link else {
+            if is_open {
+                self.closes(end, agenda);
+            }
+            return true;
+        };
+        if !self.is_running(child) || !is_open {
+            agenda.tell(agenda.now(), from, Event::Closed(link).into());
+            return true;
+        }
+        self.is_adopted((from, link), child);
+        self.pair((from, link), child);
+        self.direct.switched.extend([end, (from, link)]);
+        self.direct.follows.insert((from, link));
+        for bytes in self.direct.early.remove(&end).unwrap_or_default() {
+            self.send_directly(end, &bytes, agenda);
+        }
+        self.direct.adoptions += 1;
+        true
+    }
+}
