@@ -18,6 +18,7 @@
 //! - `memory`: gather of 1 MiB from 256 members: what each process needs in addition to its own
 //!   data;
 //! - `end`: from the order to end until all have ended, with and without direct links;
+//! - `losses`: what it costs to be ready for losses, as long as nothing is lost;
 //! - `instructions`: how many a call takes, by valgrind; this part has to be asked for;
 //! - `scale`: every call against the number of members; `LIBI_BENCH_SVG=FILE` writes a picture.
 //!
@@ -30,6 +31,7 @@
 
 mod bare;
 mod instructions;
+mod losses;
 mod member;
 mod session;
 
@@ -61,7 +63,7 @@ fn main() {
         return instructions::instructions();
     }
     let rounds = words.get(1).map_or(5, |rounds| rounds.parse().unwrap());
-    let parts: [Part; 8] = [
+    let parts: [Part; 9] = [
         ("sockets", sockets),
         ("broadcast", broadcast),
         ("barrier", barrier),
@@ -69,6 +71,7 @@ fn main() {
         ("calls", calls),
         ("memory", memory),
         ("end", end),
+        ("losses", losses::losses),
         ("scale", scale),
     ];
     for (name, run) in parts {

@@ -54,9 +54,19 @@ impl Bench {
     }
 
     pub(crate) fn launch_with(hosts: u32, each: u32, via: &Path, engine: Engine) -> Self {
+        Self::launch_by(hosts, each, via, |options| options.engine(engine))
+    }
+
+    /// Launches with these options changed.
+    pub(crate) fn launch_by(
+        hosts: u32,
+        each: u32,
+        via: &Path,
+        changed: impl FnOnce(LaunchOptions) -> LaunchOptions,
+    ) -> Self {
         let program = std::env::current_exe().unwrap();
         let distribution = Distribution::new(program).hosts(format!("n[0001-{hosts:04}]:{each}"));
-        let mut options = LaunchOptions::local().output(Output::Dropped).loopback(true).engine(engine);
+        let mut options = changed(LaunchOptions::local().output(Output::Dropped).loopback(true));
         let mut lab = None;
         if let Path::Direct(mode) = via {
             let directory = std::env::temp_dir().join(format!("libi-bench-{}", std::process::id()));

@@ -150,7 +150,7 @@ pub struct LaunchOptions {
     pub restarts: u32,
     /// Whether the next rank is the master when the master is lost, and the session outlives its first host.
     /// Only where calls [go on](OnLoss::Continue). Calls pass through the front end then, which costs a message
-    /// more up and down the tree, and waits for a front end that drives itself. Such a session does not grow.
+    /// more up and down the tree, and waits for a front end that drives itself.
     pub replace_master: bool,
     /// Hosts that are this machine. The front end starts them directly, as [`Backend::Local`] does,
     /// instead of through the remote shell. Another host that launches one of them uses

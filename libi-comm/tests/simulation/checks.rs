@@ -1,5 +1,7 @@
 //! What must hold at the end of a run, whatever has gone wrong in it.
 
+mod mismatches;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use libi_comm::message::{CallSignature, Kind, Length};
@@ -8,9 +10,7 @@ use libi_core::ids::Rank;
 use libi_core::sim::{MachineId as Id, Sim};
 use libi_core::time::Instant;
 
-use std::time::Duration;
-
-use crate::member::{Ending, Member, Record, call_id};
+use crate::member::{Ending, Member, Record};
 use crate::reasons;
 use crate::scenario::LONG;
 use crate::world::Cluster;
@@ -126,13 +126,11 @@ impl History {
         let last =
             |called: &BTreeMap<Rank, (Instant, CallSignature)>| called.values().map(|(at, _)| *at).max();
         let complete = all.filter_map(|(step, called)| Some((*step, last(called)?))).collect();
-        let mixed = |called: &BTreeMap<Rank, (Instant, CallSignature)>| {
-            let all = || called.values().map(|(_, what)| what);
-            // An unknown length matches every length.
-            let known = all().find(|what| what.length != Length::Unknown).or_else(|| all().next());
-            known.is_some_and(|known| all().any(|what| differ(known, what)))
-        };
-        let differ = called.iter().filter(|(_, called)| mixed(called)).map(|(step, _)| *step).collect();
+        let differ = called
+            .iter()
+            .filter(|(_, called)| are_mixed(&called.values().map(|(_, what)| what).collect::<Vec<_>>()))
+            .map(|(step, _)| *step)
+            .collect();
         Self { called, collective, complete, differ }
     }
 
@@ -219,59 +217,6 @@ impl History {
             _ => false,
         };
         if may { Ok(()) } else { Err("there was no reason for this error".to_owned()) }
-    }
-
-    /// If nothing else goes wrong, all members get the mismatch: those that had completed the call
-    /// in a later one.
-    fn mismatches_were_told(&self, world: &Cluster) -> Result<(), String> {
-        for step in &self.differ {
-            let records = || world.members.iter().flat_map(|member| member.calls.values());
-            let gave_up = |record: &Record| matches!(record.ended, Some((_, Ending::GivenUp)));
-            let other_fault = records().any(|other| other.step == *step && gave_up(other));
-            let bad_roots = world.scenario.bad_roots.iter().any(|(_, at)| at == step);
-            if world.scenario.has_losses() || bad_roots || other_fault {
-                continue;
-            }
-            for record in records().filter(|record| record.step == *step) {
-                // It is complete for this member, or fails because of an earlier call.
-                let may_differ = matches!(record.ended, Some((_, Ending::Right | Ending::Failed(_))));
-                if !world.scenario.completion.strict && may_differ {
-                    continue;
-                }
-                if !matches!(record.ended, Some((_, Ending::Failed(CommError::Mismatch { .. })))) {
-                    return Err(format!(
-                        "calls differ at step {step}, but this call does not fail: {record:?}"
-                    ));
-                }
-            }
-            self.later_calls_fail(world, *step)?;
-        }
-        Ok(())
-    }
-
-    /// The first collective call that a member makes when every process must know of a mismatch
-    /// fails, or one before it has failed.
-    fn later_calls_fail(&self, world: &Cluster, step: u32) -> Result<(), String> {
-        let last = self.called[&step].values().map(|(at, _)| *at).max().unwrap_or_default();
-        let hops = 3 * world.members.len() as u32 + 3;
-        let known =
-            last + Duration::from_millis(20) + (world.scenario.latency + Duration::from_micros(1)) * hops;
-        for member in world.members.iter().filter(|member| member.process.address.is_some()) {
-            let later = self.collective.iter().filter(|later| **later >= step);
-            let records = later.filter_map(|later| member.calls.get(&call_id(*later, 0)));
-            let mut has_failed = false;
-            for record in records {
-                has_failed |= matches!(record.ended, Some((_, Ending::Failed(_))));
-                if record.at > known && !has_failed {
-                    let who = &member.process;
-                    return Err(format!("{who} does not hear that calls differ at step {step}: {record:?}"));
-                }
-                if record.at > known {
-                    break;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// A process without children that ends after a collective call was over for it is not missing
@@ -363,6 +308,13 @@ fn has_given_up(world: &Cluster, who: Address, step: u32, at: Instant) -> bool {
         record.step == step && (made || record.ended.as_ref().is_some_and(given_up))
     };
     processes.any(|process| process.calls.values().any(call))
+}
+
+/// Whether some of these calls of one step are different ones.
+fn are_mixed(calls: &[&CallSignature]) -> bool {
+    // An unknown length matches every length.
+    let known = calls.iter().find(|what| what.length != Length::Unknown).or_else(|| calls.first());
+    known.is_some_and(|known| calls.iter().any(|what| differ(known, what)))
 }
 
 fn differ(one: &CallSignature, other: &CallSignature) -> bool {

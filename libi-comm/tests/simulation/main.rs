@@ -36,8 +36,10 @@ use world::Cluster;
 /// Of calls that complete locally: a root that had done its part and was lost; a call that the parent
 /// of a lost member saw after the loss, and the same with the root among the lost; a call with much data
 /// that was over before an earlier one, and not reported; signs of a later call, which stood for a
-/// barrier that only one member had called.
-const FOUND: [u64; 9] = [131, 764, 11_473, 479_352_926_888, 245, 7_932, 7_157, 20_850, 1_040_050_481_021];
+/// barrier that only one member had called; and one of the checks, which took a call that an earlier one had
+/// broken for one that was compared with those of others.
+const FOUND: [u64; 10] =
+    [131, 764, 11_473, 479_352_926_888, 245, 7_932, 7_157, 20_850, 1_040_050_481_021, 832_018_254_266];
 
 /// The same where calls go on without lost members: a replay that was over at a member before its data had
 /// arrived; keys of a later fence, which an earlier one had cleared; a member that was alone, and forgot

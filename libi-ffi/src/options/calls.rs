@@ -95,7 +95,7 @@ pub unsafe extern "C" fn libi_options_set_restarts(options: *mut libi_options, r
 /// Sets whether the next rank is the master when the master is lost, and the session outlives its
 /// first host; by default not. Only with LIBI_ON_LOSS_CONTINUE. LIBI_EVENT_MASTER_REPLACED reports
 /// it. Collective calls pass through the front end then, which costs a message more up and down the
-/// tree, and waits for a front end that drives itself. Such a session does not grow. Since 0.1.
+/// tree, and waits for a front end that drives itself. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_set_replace_master(
     options: *mut libi_options,

@@ -315,6 +315,11 @@ impl FrontEndState {
         &self.launchers
     }
 
+    /// The front end launches the hosts by which the session grows.
+    pub(super) fn launch_too(&mut self) {
+        self.launchers.add_front_end();
+    }
+
     /// A leader could not launch hosts. `certain`: no host is at fault.
     pub(super) fn leader_cannot_launch(&mut self, leader: HostIndex, why: &Failure, certain: bool) {
         self.launchers.cannot_launch(leader, why, certain);

@@ -114,9 +114,6 @@ pub enum GrowthError {
     /// Calls do not go on without lost members, nor with new ones.
     #[error("calls do not go on with other members in this session: see OnLoss::Continue")]
     NotContinuing,
-    /// The session outlives its first host. Such sessions do not grow yet.
-    #[error("a session whose master is replaced does not grow: see LaunchOptions::replace_master")]
-    ReplacesMaster,
     /// Hosts of this back-end are launched at the beginning alone.
     #[error("hosts of this back-end are all launched together, by one start")]
     AllAtOnce,

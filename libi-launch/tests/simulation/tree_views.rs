@@ -141,7 +141,7 @@ impl Cluster {
                 absent.remove_all(&tree.lost);
                 let mut present = Ranks::first(size);
                 present.remove_all(&absent);
-                (absent, present, tree.branches.len() != 1)
+                (absent, present, tree.branches.len() != 1 || scenario.replace_master)
             }
             Some((parent, link)) => {
                 let Some(above) = self.trees.known.get(&parent) else {
@@ -149,7 +149,7 @@ impl Cluster {
                 };
                 let branch = above.branches.iter().find(|branch| branch.link == link);
                 let Some(branch) = branch else { return Err("it is in no tree".to_owned()) };
-                let top = parent == FRONT && above.branches.len() == 1;
+                let top = parent == FRONT && !above.top;
                 (above.absent.clone(), branch.ranks.clone(), top)
             }
         };

@@ -7,6 +7,9 @@
 //! | the front end, by bulk starts | |
 //! | the front end, instead of a leader | |
 //!
+//! Where leaders have launched and the front end is the top of the members' tree, a session that grows has it
+//! launch among all.
+//!
 //! With all, the front end is a launcher as every leader is, that of all hosts: it goes on launching, and
 //! the late-commit queue gives parts of what waits to the leaders that come up. The first login delays
 //! no other. What it costs is that the front end has many children:
@@ -36,6 +39,8 @@ pub(in crate::machine) struct Launchers(By);
 #[derive(Debug)]
 enum By {
     Leaders,
+    /// Leaders, until the session has grown; then all.
+    AllSinceGrowth,
     /// With the first leader that could not launch, and why.
     All(Option<Box<(HostIndex, Failure)>>, Children),
     FrontEnd,
@@ -77,7 +82,14 @@ impl Launchers {
         match &mut self.0 {
             By::Leaders => self.0 = By::FrontEndInstead(first()),
             By::All(known, _) if certain => _ = known.get_or_insert_with(first),
-            By::All(..) | By::FrontEnd | By::FrontEndInstead(_) => {}
+            By::AllSinceGrowth | By::All(..) | By::FrontEnd | By::FrontEndInstead(_) => {}
+        }
+    }
+
+    /// The session grows, by hosts that the front end launches and gives away.
+    pub(in crate::machine) fn add_front_end(&mut self) {
+        if let By::Leaders = self.0 {
+            self.0 = By::AllSinceGrowth;
         }
     }
 
@@ -88,7 +100,12 @@ impl Launchers {
 
     /// Whether the front end is a launcher as leaders are.
     pub(in crate::machine) fn are_all(&self) -> bool {
-        matches!(self.0, By::All(..))
+        matches!(self.0, By::All(..) | By::AllSinceGrowth)
+    }
+
+    /// Whether the leader of the first host was given all others, of which the queue knows nothing.
+    pub(in crate::machine) fn first_has_all(&self) -> bool {
+        !matches!(self.0, By::All(..))
     }
 
     /// Whether hosts that the front end has launched move below the first leader.
@@ -100,7 +117,7 @@ impl Launchers {
     pub(in crate::machine) fn replaced(&self) -> Option<(HostIndex, &Failure)> {
         match &self.0 {
             By::FrontEndInstead(instead) => Some((instead.0, &instead.1)),
-            By::Leaders | By::All(..) | By::FrontEnd => None,
+            By::Leaders | By::AllSinceGrowth | By::All(..) | By::FrontEnd => None,
         }
     }
 
@@ -108,7 +125,7 @@ impl Launchers {
     pub(in crate::machine) fn unable(&self) -> Option<(HostIndex, &Failure)> {
         match &self.0 {
             By::All(first, _) => first.as_deref().map(|(leader, why)| (*leader, why)),
-            By::Leaders | By::FrontEnd | By::FrontEndInstead(_) => None,
+            By::Leaders | By::AllSinceGrowth | By::FrontEnd | By::FrontEndInstead(_) => None,
         }
     }
 
@@ -157,6 +174,18 @@ mod tests {
         launchers.cannot_launch(HostIndex(7), &failure(Cause::OutOfResources(String::new())), true);
         assert!(launchers.include_front_end() && !launchers.lack_resources() && !launchers.are_all());
         assert_eq!(launchers.replaced(), Some((HostIndex(0), &why)));
+    }
+
+    #[test]
+    fn the_front_end_launches_as_leaders_do_once_the_session_grows_from_it() {
+        let mut launchers = Launchers(By::Leaders);
+        launchers.add_front_end();
+        launchers.cannot_launch(HostIndex(3), &failure(Cause::TimedOut), true);
+        assert!(launchers.are_all() && launchers.first_has_all() && !launchers.hosts_move());
+        assert_eq!((launchers.replaced(), launchers.unable()), (None, None));
+        let mut launchers = Launchers(By::All(None, Children::Move));
+        launchers.add_front_end();
+        assert!(launchers.hosts_move() && !launchers.first_has_all(), "as before");
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl Launcher {
         let Ok(share) = self.queue.child_lost(launch.host) else { return };
         let rules = &terms.options.rules;
         self.health.set_out_of_resources(false);
-        let below: Vec<HostIndex> = match terms.unlike_leaders() {
+        let below: Vec<HostIndex> = match terms.front.filter(|front| front.launchers().first_has_all()) {
             // Hosts that were given up stay given up; hosts that the front end launches are not
             // affected.
             Some(front) if launch.host == HostIndex(0) => {

@@ -244,8 +244,6 @@ impl Node {
             return Err(GrowthError::Ending);
         } else if self.options.on_loss != OnLoss::Continue {
             return Err(GrowthError::NotContinuing);
-        } else if self.options.replaces_master() {
-            return Err(GrowthError::ReplacesMaster);
         } else if self.options.launch_method().bulk().is_some() {
             return Err(GrowthError::AllAtOnce);
         }
@@ -263,6 +261,9 @@ impl Node {
         }
         let Role::FrontEnd(front) = &mut self.role else { return Ok(()) };
         let grown = front.begin_growth(&request, size, now)?;
+        if self.orphans.is_top() {
+            front.launch_too();
+        }
         let specs: Vec<HostSpec> = (grown.first_host.0..)
             .map(HostIndex)
             .zip(request.hosts)

@@ -2,7 +2,8 @@
 //!
 //! Members wait for an order, make a barrier, and answer with their rank and the order, until it is `end`.
 //! They print each order, and each call that has failed because the master was lost. Any member may be
-//! lost meanwhile.
+//! lost meanwhile. The session may grow before that: a new member whose first call is one of an order that it has
+//! not heard answers nothing.
 
 use std::time::Duration;
 
@@ -13,8 +14,22 @@ use crate::talk::{Talk, Wrong};
 /// How long a call may take: much longer than it takes to lose a host.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The calls of an order.
+const CALLS: u64 = 3;
+
 impl Talk<'_> {
     pub(crate) fn orders(&self) -> Result<(), Wrong> {
+        let first = self.member.first_call(TIMEOUT).map_err(|error| error.to_string())?;
+        for call in (first % CALLS..CALLS).filter(|_| !first.is_multiple_of(CALLS)) {
+            match call {
+                1 => self.member.barrier().wait(TIMEOUT).map_err(|error| format!("begin: {error}"))?,
+                _ => self
+                    .member
+                    .gather_to_front("")
+                    .wait(TIMEOUT)
+                    .map_err(|error| format!("begin: {error}"))?,
+            }
+        }
         loop {
             match self.member.broadcast_from_front().wait(TIMEOUT) {
                 Ok(order) if &*order == b"end" => break,
