@@ -1105,6 +1105,21 @@ UNNOTICED = [
  ('hosts below the first are not lost with it, after growth (masters)', M + 'launcher/failures.rs',
   'terms.front.filter(|front| front.launchers().first_has_all())',
   'terms.unlike_leaders()'),
+ ('calls of which nothing has come where a member is lost wait for it', S + 'group/collective/aborts.rs',
+  'self.progress.not_over(branch.before)',
+  'self.progress.not_over(0)'),
+ ('keys are announced behind a fence that goes on (orphans)', S + 'group/losses.rs',
+  '''            self.keys_moved(&replaced, out);
+            let Self { collective, view, kvs, memory, .. } = self;
+            collective.resume(&plan, &before, &replaced, &mut CallContext { now, view, kvs, memory, out });
+''',
+  '''            let Self { collective, view, kvs, memory, .. } = self;
+            collective.resume(&plan, &before, &replaced, &mut CallContext { now, view, kvs, memory, out });
+            self.keys_moved(&replaced, out);
+'''),
+ ('an orphan without members is in no plan (masters)', S + 'group/orphans.rs',
+  'collective.arrives(&mut CallContext { now, view, kvs, memory, out });\n        self.continue_without_lost(now, out);\n    }\n\n    /// An orphan is a branch',
+  'let _ = (collective, view, kvs, memory);\n        self.continue_without_lost(now, out);\n    }\n\n    /// An orphan is a branch'),
  ('a new process does not hear who the master is (masters)', S + 'group/joining/welcome.rs',
   'self.have_masters(masters, out);',
   'drop(masters);'),

@@ -19,8 +19,13 @@ impl Group {
         if self.view.cut.contains(&link) {
             return;
         }
-        let Self { collective, view, kvs, p2p, memory, .. } = self;
         let Some((message, payload)) = Message::decode(frame) else { return };
+        if !matches!(message, Message::AwaitsWelcome)
+            && let Some(stray) = self.view.joining_members.take_stray(link)
+        {
+            self.adopted_without_members(stray, now, out);
+        }
+        let Self { collective, view, kvs, p2p, memory, .. } = self;
         if !view.is_in_tree(link) && !message.passes_before_a_plan() {
             return;
         }

@@ -53,7 +53,7 @@ pub(crate) use self::welcome::Welcome;
 use super::context::CallContext;
 use super::growth::Growths;
 use super::{Group, view};
-use crate::contract::{Address, Call, Effect};
+use crate::contract::{Address, Adoption, Call, Effect};
 use crate::error::CommError;
 use crate::message::Message;
 
@@ -154,9 +154,9 @@ pub(super) struct Arrival {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Joining {
     pub(super) arriving: Vec<Arrival>,
-    /// Processes that were adopted instead of a link behind which no members were: if they are new, they
-    /// arrive.
-    strays: Vec<(LinkId, Ranks)>,
+    /// Processes that were adopted instead of a link behind which no members were. If they are new, they
+    /// arrive; else they have lost all of theirs, and new ones may come.
+    strays: Vec<Adoption>,
     /// The links to processes that were adopted, and await their welcome.
     unwelcome: BTreeSet<LinkId>,
     pub(super) joins: Joins,
@@ -200,8 +200,14 @@ impl Joining {
     }
 
     /// A process is adopted instead of a link behind which none was expected.
-    pub(super) fn strays(&mut self, link: LinkId, ranks: Ranks) {
-        self.strays.push((link, ranks));
+    pub(super) fn strays(&mut self, adoption: Adoption) {
+        self.strays.push(adoption);
+    }
+
+    /// The process at the other end of this link is such a one, and says more of itself.
+    pub(super) fn take_stray(&mut self, link: LinkId) -> Option<Adoption> {
+        let at = self.strays.iter().position(|stray| stray.link == link)?;
+        Some(self.strays.swap_remove(at))
     }
 
     /// Others say in which round a lost process had joined.

@@ -89,12 +89,13 @@ impl Group {
             view.leave_out(&plan.missing);
             self.have_masters(plan.masters.clone(), out);
             self.welcome(&admitted, &plan, out);
+            self.keys_moved(&replaced, out);
             let Self { collective, view, kvs, memory, .. } = self;
             collective.resume(&plan, &before, &replaced, &mut CallContext { now, view, kvs, memory, out });
             if !admitted.back.is_empty() {
                 self.forget_predecessors(&admitted, out);
             }
-            self.members_moved(round, &plan, &replaced, out);
+            self.members_moved(round, &plan, out);
             self.admitted(&admitted, now, out);
             let Self { collective, view, kvs, memory, .. } = self;
             next = collective.react_to_loss(&mut CallContext { now, view, kvs, memory, out });

@@ -26,6 +26,7 @@
 //! | `Severed` | above, halted and not reported | the halt lasts until the orphans are back or lost |
 //! | `Severed` | an orphan | goes on, and sends nothing upwards before it is adopted |
 //! | `Adopted` | above | tells the orphan what it may have missed; both halt in the same round |
+//! | `Adopted` instead of a link without members | above | the orphan halts with the next round; it may get members |
 //! | `Forsaken` | above | the orphans that are not back are lost members |
 //! | `Severed` again | above, of an orphan that is back | its members are awaited once more |
 //! | frames of an orphan | before the plan | dropped, but news of losses, aborts and the halt |
@@ -195,12 +196,31 @@ impl Group {
 
     /// An orphan is back.
     pub(super) fn adopted(&mut self, mut adoption: Adoption, now: Instant, out: &mut Vec<Effect>) {
-        let link = adoption.link;
         let Some(awaited) = self.view.severed.get_mut(&adoption.instead_of) else {
-            return self.view.joining_members.strays(link, adoption.ranks);
+            return self.view.joining_members.strays(adoption);
         };
         adoption.ranks = awaited.intersection(&adoption.ranks);
         awaited.remove_all(&adoption.ranks);
+        self.joins_tree(adoption, now, out);
+    }
+
+    /// An orphan that has lost all of its members is back: none was awaited.
+    pub(super) fn adopted_without_members(
+        &mut self,
+        mut adoption: Adoption,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        adoption.ranks = Ranks::new();
+        self.joins_tree(adoption, now, out);
+        let Self { collective, view, kvs, memory, .. } = self;
+        collective.arrives(&mut CallContext { now, view, kvs, memory, out });
+        self.continue_without_lost(now, out);
+    }
+
+    /// An orphan is a branch from the next plan on.
+    fn joins_tree(&mut self, adoption: Adoption, now: Instant, out: &mut Vec<Effect>) {
+        let link = adoption.link;
         self.view.joining.push(adoption);
         self.tell_missed(link, out);
         let Self { collective, view, kvs, memory, .. } = self;
@@ -258,25 +278,25 @@ impl Group {
         self.continue_without_lost(now, out);
     }
 
-    /// The tree has changed, and with it the routes of these members.
-    pub(super) fn members_moved(
-        &mut self,
-        round: u64,
-        plan: &Plan,
-        replaced: &[Replaced],
-        out: &mut Vec<Effect>,
-    ) {
+    /// The tree has changed, and with it the ways to keys. All keys are announced before a fence goes on for which
+    /// they have to be known.
+    pub(super) fn keys_moved(&mut self, replaced: &[Replaced], out: &mut Vec<Effect>) {
+        let Self { view, kvs, .. } = self;
+        kvs.replace(replaced, view, out);
+        if std::mem::take(&mut view.way_up) == WayUp::Joins {
+            kvs.announce_again(view, out);
+        }
+    }
+
+    /// The routes of these members have changed.
+    pub(super) fn members_moved(&mut self, round: u64, plan: &Plan, out: &mut Vec<Effect>) {
         let moved = &plan.moved;
-        let Self { view, kvs, p2p, .. } = self;
+        let Self { view, p2p, .. } = self;
         if view.topology.top && view.topology.has_parent && !moved.is_empty() {
             let message = Message::Moved { round, moved: moved.to_vec() };
             out.push(Effect::Send(LinkId::PARENT, message.frame(None)));
         }
         p2p.moved(round, moved, &plan.joins.in_round(round), view, out);
-        kvs.replace(replaced, view, out);
-        if std::mem::take(&mut view.way_up) == WayUp::Joins {
-            kvs.announce_again(view, out);
-        }
     }
 }
 

@@ -92,6 +92,13 @@ impl Progress {
         nth < self.before || self.others.contains(&nth)
     }
 
+    /// The calls before this number that are not over in this process. Neighbors that keep to the lead have
+    /// sent frames of no later ones than these.
+    pub(crate) fn not_over(&self, before: u64) -> impl Iterator<Item = u64> + '_ {
+        let end = before.min(self.before.saturating_add(self.lead));
+        (self.before..end).filter(|nth| !self.is_over(*nth))
+    }
+
     /// Whether frames of a call may be sent over a link.
     pub(crate) fn may_send(&self, nth: u64, link: LinkId) -> bool {
         self.neighbors.get(link).is_none_or(|neighbor| {
@@ -264,6 +271,8 @@ mod tests {
         assert_eq!(over(3), (7..8, Some(4)));
         assert!(progress.is_over(3) && !progress.is_over(4));
         assert!(progress.may_complete(7) && !progress.may_complete(8));
+        progress.over(5, Some(BY), 0);
+        assert!(progress.not_over(7).eq([4, 6]) && progress.not_over(u64::MAX).eq([4, 6, 7]));
     }
 
     #[test]

@@ -279,6 +279,12 @@ impl Cluster {
         by.next().map(|(_, at)| *at).filter(|_| self.is_new(rank) && !self.absent.contains(rank))
     }
 
+    /// Whether a process above this one, where that began, is lost.
+    fn has_lost_above(&self, id: usize) -> bool {
+        std::iter::successors(self.parents[id], |parent| self.parents[*parent])
+            .any(|parent| self.members[parent].lost.is_some())
+    }
+
     /// What members are told of those that have joined is true, and those that make calls with them are
     /// told.
     pub(crate) fn have_joined_as_told(&self) -> Result<(), String> {
@@ -286,9 +292,16 @@ impl Cluster {
         for member in self.members.iter().filter(|member| member.lost.is_none()).filter(is_member) {
             let who = &member.process;
             for (rank, told) in &member.told_first {
-                // One that is lost at once does not hear of its first call.
-                let begins = |new: &Member| new.joined.map_or(new.lost.is_some(), |joined| joined == *told);
-                if !self.processes_of(*rank).any(begins) {
+                // One that is lost at once does not hear of its first call; it begins with a later one if it is
+                // a new host's, was lost with the host above, and is back.
+                let begins = |(id, new): (usize, &Member)| {
+                    let is_back = |joined| self.is_new(*rank) && joined > *told && self.has_lost_above(id);
+                    new.joined.map_or(new.lost.is_some(), |joined| joined == *told || is_back(joined))
+                };
+                let address = Some(Address::Rank(*rank));
+                let mut processes =
+                    self.members.iter().enumerate().filter(|(_, member)| member.process.address == address);
+                if !processes.any(begins) {
                     return Err(format!("{who} was told that {rank} begins at step {told}"));
                 }
             }

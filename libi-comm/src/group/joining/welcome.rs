@@ -49,10 +49,8 @@ pub(crate) struct Welcome {
 impl Group {
     /// A process at the other end of a new link was adopted, and has no part in any plan.
     pub(in crate::group) fn awaits_welcome(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        let strays = &mut self.view.joining_members.strays;
-        if let Some(at) = strays.iter().position(|(stray, _)| *stray == link) {
-            let (_, ranks) = strays.swap_remove(at);
-            return self.joins(link, &ranks, false, now, out);
+        if let Some(stray) = self.view.joining_members.take_stray(link) {
+            return self.joins(link, &stray.ranks, false, now, out);
         }
         if self.view.is_arriving(link) || link == LinkId::PARENT || !self.collective.continues() {
             return;

@@ -64,8 +64,11 @@ impl History {
     }
 
     /// Whether calls differ among those that are compared: one that fails because of an earlier call takes no
-    /// part in its own.
+    /// part in its own, and where a member does not call, what comes from others may wait there.
     fn are_compared(&self, world: &Cluster, step: u32) -> bool {
+        if self.called[&step].len() < world.session.present.len() {
+            return false;
+        }
         let number = self.collective.iter().position(|other| *other == step);
         let takes_part = |record: &Record| match record.ended {
             Some((_, Ending::Failed(CommError::Cancelled { nth, .. } | CommError::Mismatch { nth, .. }))) => {
