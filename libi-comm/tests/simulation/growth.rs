@@ -141,6 +141,17 @@ impl Cluster {
         agenda.tell(at, id, Event::Grows { size, absent });
     }
 
+    /// What an orphan and those below it hear of growth comes before all that the new parent sends them: that
+    /// repeats it.
+    pub(crate) fn hear_of_growth_first(&mut self, orphan: usize) {
+        for at in self.subtree(orphan) {
+            let Member { hears_at, joins_at, .. } = self.members[at];
+            let heard = hears_at.max(joins_at);
+            let next = self.arrivals.entry((Id(at as u32), LinkId::PARENT)).or_default();
+            *next = heard.max(*next);
+        }
+    }
+
     /// A new host is up, and those below it.
     pub(crate) fn arrive(
         &mut self,
@@ -175,12 +186,10 @@ impl Cluster {
         let link = self.members[leader].process.parent.map_or(LinkId(0), |(_, link)| link);
         let ranks = self.members[leader].process.ranks();
         let above = self.arrival(parent, link, agenda).max(self.members[at].hears_at);
-        agenda.tell(
-            above + std::time::Duration::from_nanos(1),
-            parent,
-            Event::Joins { link, ranks, local: false },
-        );
-        self.arrivals_since(parent, link, above + std::time::Duration::from_nanos(1));
+        let joins_at = above + std::time::Duration::from_nanos(1);
+        self.member(parent).joins_at = joins_at.max(self.members[at].joins_at);
+        agenda.tell(joins_at, parent, Event::Joins { link, ranks, local: false });
+        self.arrivals_since(parent, link, joins_at);
         self.growths += 1;
         // Some die while they arrive, others later.
         for at in added {

@@ -66,6 +66,8 @@ pub(crate) struct Member {
     pub(crate) version: usize,
     /// When it hears of the last growth.
     pub(crate) hears_at: Instant,
+    /// When it hears of the last new host below it.
+    pub(crate) joins_at: Instant,
 }
 
 impl Member {
@@ -86,6 +88,7 @@ impl Member {
             told_version: 0,
             version: 0,
             hears_at: Instant::ZERO,
+            joins_at: Instant::ZERO,
         }
     }
 

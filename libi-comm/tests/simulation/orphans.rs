@@ -116,6 +116,7 @@ impl Cluster {
             let soon = self.latency();
             return agenda.plan(agenda.now() + soon, Happening::Seeks(id));
         }
+        self.hear_of_growth_first(at);
         let ranks = self.ranks(&self.subtree(at));
         let place = self.places.iter().position(|place| *place == at).unwrap_or_default() as u32;
         let links = &mut self.members[parent].process.links;

@@ -71,7 +71,7 @@ pub(crate) struct Cluster {
     /// The first violation that was seen during the run.
     pub(crate) wrong: Option<String>,
     pub(crate) rng: Rng,
-    arrivals: BTreeMap<(Id, LinkId), Instant>,
+    pub(crate) arrivals: BTreeMap<(Id, LinkId), Instant>,
     /// The processes in the order of the tree.
     pub(crate) places: Vec<usize>,
     /// The parent of each process at the beginning.
