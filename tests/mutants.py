@@ -1051,7 +1051,7 @@ MUTANTS = [
   'terms.front.filter(|front| front.launchers().first_has_all())',
   'terms.unlike_leaders()'),
  ('calls of which nothing has come where a member is lost wait for it', S + 'group/collective/aborts.rs',
-  'self.progress.not_over(branch.before)',
+  'self.progress.not_over(before)',
   'self.progress.not_over(0)'),
  ('keys are announced behind a fence that goes on (orphans)', S + 'group/losses.rs',
   '''            self.keys_moved(&replaced, out);

@@ -38,7 +38,7 @@ pub(crate) fn losses(rounds: usize) {
     }
 }
 
-/// Measures each way in turn, over and over: sessions differ by chance, more than calls of one session.
+/// Measures each way in turn, over and over.
 fn shape(hosts: u32, each: u32, path: &Path, rounds: usize) {
     let times = (40_000 / (hosts * each) as usize).clamp(100, 2_000);
     // For each way: the times of each call, of a message to the master and back, and of launches.

@@ -50,7 +50,7 @@ impl Group {
         if continues {
             self.continue_without_lost(now, out);
         } else {
-            collective.drop_branch(&mut CallContext { now, view, kvs, memory, out });
+            collective.drop_branch(before, &mut CallContext { now, view, kvs, memory, out });
         }
     }
 

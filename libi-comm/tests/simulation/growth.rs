@@ -146,9 +146,7 @@ impl Cluster {
     pub(crate) fn hear_of_growth_first(&mut self, orphan: usize) {
         for at in self.subtree(orphan) {
             let Member { hears_at, joins_at, .. } = self.members[at];
-            let heard = hears_at.max(joins_at);
-            let next = self.arrivals.entry((Id(at as u32), LinkId::PARENT)).or_default();
-            *next = heard.max(*next);
+            self.arrivals_since(Id(at as u32), LinkId::PARENT, hears_at.max(joins_at));
         }
     }
 

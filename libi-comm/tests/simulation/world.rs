@@ -71,7 +71,7 @@ pub(crate) struct Cluster {
     /// The first violation that was seen during the run.
     pub(crate) wrong: Option<String>,
     pub(crate) rng: Rng,
-    pub(crate) arrivals: BTreeMap<(Id, LinkId), Instant>,
+    arrivals: BTreeMap<(Id, LinkId), Instant>,
     /// The processes in the order of the tree.
     pub(crate) places: Vec<usize>,
     /// The parent of each process at the beginning.
@@ -355,7 +355,8 @@ impl Cluster {
 
     /// What is sent to a process over a link arrives after this.
     pub(crate) fn arrivals_since(&mut self, to: Id, link: LinkId, at: Instant) {
-        self.arrivals.insert((to, link), at);
+        let latest = self.arrivals.entry((to, link)).or_default();
+        *latest = at.max(*latest);
     }
 
     /// The arrival time of what is sent now, after everything sent before.

@@ -18,8 +18,6 @@ use crate::message::{CollectiveHeader, Message};
 pub(super) struct LostBranch {
     link: LinkId,
     pub(super) ranks: Ranks,
-    /// The first call in which it is missing. Those before were known here, or are before one that was.
-    before: u64,
 }
 
 impl LostBranch {
@@ -118,16 +116,16 @@ impl Collective {
     pub(crate) fn cut(&mut self, link: LinkId, ranks: &Ranks) -> u64 {
         self.progress.cut(link);
         let entered = self.entered.remove(link).unwrap_or_default();
-        let before = if self.completion.strict { entered } else { entered.max(self.known_before) };
-        self.lost_branches.push(LostBranch { link, ranks: ranks.clone(), before });
-        before
+        self.lost_branches.push(LostBranch { link, ranks: ranks.clone() });
+        if self.completion.strict { entered } else { entered.max(self.known_before) }
     }
 
     /// Continues the calls that do not need anything more of the branch that was lost last, and
-    /// aborts the others. Of those of which nothing has come yet, other processes may wait for a sign from here.
-    pub(crate) fn drop_branch(&mut self, ctx: &mut CallContext<'_>) {
+    /// aborts the others: also those before the first in which it is missing of which nothing has come yet, as
+    /// other processes may wait for a sign from here.
+    pub(crate) fn drop_branch(&mut self, before: u64, ctx: &mut CallContext<'_>) {
         let Some(branch) = self.lost_branches.last().cloned() else { return };
-        let unknown = self.progress.not_over(branch.before).filter(|nth| !self.open.contains_key(nth));
+        let unknown = self.progress.not_over(before).filter(|nth| !self.open.contains_key(nth));
         for nth in unknown.collect::<Vec<_>>() {
             self.begin_abort(nth, AbortCause::Lost(branch.ranks.clone()), ctx);
         }

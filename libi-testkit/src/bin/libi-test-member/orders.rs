@@ -20,8 +20,8 @@ const CALLS: u64 = 3;
 impl Talk<'_> {
     pub(crate) fn orders(&self) -> Result<(), Wrong> {
         let first = self.member.first_call(TIMEOUT).map_err(|error| error.to_string())?;
-        for call in (first % CALLS..CALLS).filter(|_| !first.is_multiple_of(CALLS)) {
-            match call {
+        for call in first..first.next_multiple_of(CALLS) {
+            match call % CALLS {
                 1 => self.member.barrier().wait(TIMEOUT).map_err(|error| format!("begin: {error}"))?,
                 _ => self
                     .member
