@@ -171,6 +171,8 @@ pub struct Group {
     losses: Vec<Loss>,
     /// Members that are back, and the first calls with them, of which this member does not know yet.
     unannounced: Vec<(u64, Ranks)>,
+    /// Aborted calls that were told over links that are in the tree with the next plan.
+    aborts_before_plan: Vec<(u64, broken::Break)>,
     /// The number of ranks that the program knows of.
     told_size: u32,
     /// The topology of a new process, until it is told its first call.

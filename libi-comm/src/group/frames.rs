@@ -10,6 +10,7 @@ use libi_core::time::Instant;
 use super::Group;
 use super::broken::Break;
 use super::context::CallContext;
+use super::view::WayUp;
 use crate::contract::Effect;
 use crate::message::Message;
 
@@ -96,6 +97,9 @@ impl Group {
             }
             Message::Aborted { nth, origin, why } => {
                 let broken = Break { origin, why };
+                if !view.is_in_tree(link) || link == LinkId::PARENT && view.way_up != WayUp::Works {
+                    return self.aborts_before_plan.push((nth, broken));
+                }
                 collective.abort(nth, broken, Some(link), &mut CallContext { now, view, kvs, memory, out });
             }
             Message::Lost { mut ranks, before, reason, joined } => {

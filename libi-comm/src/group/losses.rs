@@ -91,7 +91,11 @@ impl Group {
             self.welcome(&admitted, &plan, out);
             self.keys_moved(&replaced, out);
             let Self { collective, view, kvs, memory, .. } = self;
-            collective.resume(&plan, &before, &replaced, &mut CallContext { now, view, kvs, memory, out });
+            let mut ctx = CallContext { now, view, kvs, memory, out };
+            collective.resume(&plan, &before, &replaced, &mut ctx);
+            for (nth, broken) in self.aborts_before_plan.drain(..) {
+                collective.abort(nth, broken, None, &mut ctx);
+            }
             if !admitted.back.is_empty() {
                 self.forget_predecessors(&admitted, out);
             }

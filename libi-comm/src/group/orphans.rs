@@ -30,6 +30,7 @@
 //! | `Forsaken` | above | the orphans that are not back are lost members |
 //! | `Severed` again | above, of an orphan that is back | its members are awaited once more |
 //! | frames of an orphan | before the plan | dropped, but news of losses, aborts and the halt |
+//! | an aborted call is told, by an orphan or to it | before the plan | waits for the plan |
 //!
 //! Each round has all processes that are not lost in it, so a plan that an orphan has missed is contained
 //! in the next. With the plan everything has a new route at the same time everywhere: a frame that
@@ -41,7 +42,8 @@
 //! | collective calls | begin anew, or are settled, as after every loss |
 //! | messages | both ends say what has arrived, and send the rest again (`p2p/resync.rs`) |
 //! | keys | the orphan announces its keys again, and all lookups are sent again (`kvs/moves.rs`) |
-//! | aborted calls, losses | are told again when an orphan is back |
+//! | losses | are told again when an orphan is back |
+//! | aborted calls | are told as well, and heard with the plan: a call that fails by what happened after an earlier plan, as the loss of its root, must not end before that plan is known |
 
 use libi_core::ids::LinkId;
 use libi_core::loss::{Loss, LossReason};

@@ -92,6 +92,11 @@ impl Progress {
         nth < self.before || self.others.contains(&nth)
     }
 
+    /// Whether no member here or below takes part in a call, of those that begin anew.
+    pub(crate) fn is_early(&self, nth: u64) -> bool {
+        self.early.contains(&nth)
+    }
+
     /// The calls before this number that are not over in this process. Neighbors that keep to the lead have
     /// sent frames of no later ones than these.
     pub(crate) fn not_over(&self, before: u64) -> impl Iterator<Item = u64> + '_ {

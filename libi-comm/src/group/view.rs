@@ -80,12 +80,17 @@ impl GroupView {
         }
     }
 
-    /// Collective calls go on without these lost members.
+    /// Collective calls go on without these lost members. Others that are lost since calls have halted take
+    /// part until the next plan: the processes above wait for them.
     pub(super) fn leave_out(&mut self, lost: &Ranks) {
         self.missing.add_all(lost);
         let branches = &mut self.topology.branches;
         branches.iter_mut().for_each(|branch| branch.ranks.remove_all(lost));
-        branches.retain(|branch| !self.cut.contains(&branch.link) || self.severed.contains_key(&branch.link));
+        let is_left = |branch: &Branch| {
+            let Branch { link, ranks, .. } = branch;
+            !self.cut.contains(link) || self.severed.contains_key(link) || !ranks.is_empty()
+        };
+        branches.retain(is_left);
     }
 
     /// The branches that have members. An agent whose members are all lost has nothing to say in calls, but

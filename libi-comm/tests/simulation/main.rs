@@ -68,9 +68,10 @@ const FOUND_WITH_FAULTS: [u64; 4] = [1_361, 1_652, 1_977, 19_704];
 /// The same where orphans find a new parent: an agent without members, which does not tell of completed
 /// calls; the report of an earlier halt in the same round; an orphan that was severed again before the plan,
 /// and no longer counted among those that had to complete a call; a copy of a key from below that hid where
-/// the key is; keys behind a branch that was replaced twice in one plan; and keys that were announced again
-/// behind the fence that they belong to.
-const FOUND_WITH_ORPHANS: [u64; 7] = [1_147, 3_729, 4_491, 12_658, 15_371, 29_925, 900_007_427];
+/// the key is; keys behind a branch that was replaced twice in one plan; keys that were announced again
+/// behind the fence that they belong to; and a member that was lost after it had halted, without which
+/// the process above it went on, and those above that did not.
+const FOUND_WITH_ORPHANS: [u64; 8] = [1_147, 3_729, 4_491, 12_658, 15_371, 29_925, 900_007_427, 960_010_646];
 
 /// The same where other processes take the places of lost members: an orphan that reported to its new parent
 /// what the old one had asked for, without restarts; a probe that hid a fence from an agent without members;
@@ -85,12 +86,15 @@ const FOUND_WITH_RESTARTS: [u64; 9] = [51_194, 21_073, 209, 73, 2_543, 5_850, 7_
 /// one part and the next the other; hosts that came below such an orphan, and that it did not welcome; a
 /// host that was reported by an orphan to its old parent, and was lost before the next report; a host
 /// that was reported by a process that was lost then, and found a parent when it was given up there; and one of
-/// the checks, for which a member that is lost before it begins does not come back.
-const FOUND_WITH_GROWTH: [u64; 6] = [317, 2_153, 5_063, 12_130, 42_682, 900_002_634];
+/// the checks, for which a member that is lost before it begins does not come back, and one that expected many
+/// messages that are in doubt to be given up before others lose patience.
+const FOUND_WITH_GROWTH: [u64; 7] = [317, 2_153, 5_063, 12_130, 42_682, 900_002_634, 950_004_014];
 
 /// The same where the master is replaced: a member that was restarted below an orphan without members, which was
-/// in no plan.
-const FOUND_WITH_MASTERS: [u64; 1] = [900_001_649];
+/// in no plan; an orphan that heard of calls that were aborted by a later plan before it had the plan; one of
+/// the simulation, whose orphans were given up as soon as the first of them was connected; and a fence that was
+/// settled when it had not passed an agent whose only member takes no part in it, and never did.
+const FOUND_WITH_MASTERS: [u64; 4] = [900_001_649, 53_428_182_893, 950_010_096, 960_018_478];
 
 fn seeds(count: u64) -> Range<u64> {
     let Ok(text) = std::env::var("LIBI_SEEDS") else { return base()..base() + count };

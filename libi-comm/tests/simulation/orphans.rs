@@ -128,7 +128,8 @@ impl Cluster {
         self.members[at].cut.remove(&LinkId::PARENT);
         let (above, below) =
             (self.arrival(new_parent, link, agenda), self.arrival(id, LinkId::PARENT, agenda));
-        self.connected.insert((new_parent, instead_of), above);
+        let last = self.connected.entry((new_parent, instead_of)).or_insert(above);
+        *last = above.max(*last); // they arrive in any order
         agenda.tell(above, new_parent, Event::Adopted(Adoption { link, instead_of, ranks, place }));
         agenda.tell(below, id, Event::Reattached);
         if let Some((_, until)) = self.without_parent.get_mut(&id) {

@@ -21,7 +21,7 @@ use libi_cases::shape::{Placement, Shape, Tree};
 
 /// The timeout of a call that may wait in vain: shorter than that of all that wait for its member, and longer
 /// than anything takes that ends at all.
-pub(crate) const IN_DOUBT: Duration = Duration::from_secs(LONG.as_secs() / 4);
+pub(crate) const IN_DOUBT: Duration = Duration::from_secs(LONG.as_secs() / 60);
 
 impl Cluster {
     /// All processes that this rank has had.
