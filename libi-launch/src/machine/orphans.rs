@@ -29,6 +29,7 @@
 //! | had hosts below it | | `Severed`: reported alone; the hosts below it are awaited |
 //! | severed | `Orphan` of one of these | adopted, with those of them that are below it |
 //! | severed | it takes too long | the hosts that are not back are lost with their launcher |
+//! | lives, and reports that the host of an orphan has failed | | the connection of the orphan is closed: it is lost |
 //!
 //! What an orphan has to report waits, and so does output. Reports that may be lost on their way are those
 //! of ends: a host repeats all that it has passed on, and the front end knows each end once. Output that may
@@ -257,11 +258,15 @@ impl Orphans {
         self.severed.values().flat_map(|severed| severed.hosts.iter().copied())
     }
 
-    /// A host was given up, or has failed.
-    pub(super) fn forget(&mut self, host: HostIndex) {
+    /// A host was given up, or has failed. Returns the connection of its orphan, which is not adopted any more.
+    pub(super) fn forget(&mut self, host: HostIndex) -> Option<LinkId> {
         for hosts in self.below.values_mut() {
             hosts.remove(&host);
         }
+        let is_of = |claim: &Option<OrphanClaim>| claim.as_ref().is_some_and(|claim| claim.host == host);
+        let link = *self.arriving.iter().find(|(_, (_, claim))| is_of(claim))?.0;
+        self.arriving.remove(&link);
+        Some(link)
     }
 
     /// An orphan has connected.
@@ -437,5 +442,16 @@ mod tests {
         let (link, left) = orphans.next_over(at(9_000)).unwrap();
         assert_eq!((link, left.hosts), (old, [HostIndex(8)].into()));
         assert!(orphans.is_alone(old) && orphans.is_alone(new) && !orphans.is_alone(LinkId(2)));
+    }
+
+    #[test]
+    fn an_orphan_whose_host_is_reported_lost_is_not_adopted_when_that_loses_its_parent_as_well() {
+        let (mut orphans, link) = (Orphans::default(), LinkId(7));
+        let host = HostIndex(4);
+        let attempt = libi_core::plan::late::Attempt::default();
+        orphans.arrives(link, at(5_000));
+        assert!(orphans.claims(link, OrphanClaim { host, attempt, is_agent: true, below: Vec::new() }));
+        assert_eq!((orphans.forget(HostIndex(5)), orphans.forget(host)), (None, Some(link)));
+        assert!(!orphans.is_arriving(link) && orphans.forget(host).is_none());
     }
 }

@@ -340,7 +340,7 @@ impl Node {
             }
             (ChildMessage::Failed(host, ..), Some(own)) => {
                 let host = *host;
-                self.orphans.forget(host);
+                out.extend(self.orphans.forget(host).map(Effect::Close));
                 let (launcher, terms, _) = self.launcher(now);
                 launcher.given_up_below(own, host, &terms);
             }

@@ -15,6 +15,7 @@ use super::{Effect, Identity, LinkId, Node, Role};
 use crate::failure::{Cause, Failure, Phase};
 use crate::machine::child::{Arrival, Child, ChildRole};
 use crate::machine::direct_links::CarriedSecret;
+use crate::machine::host_table::HostState;
 use crate::machine::message::{Ancestor, ChildMessage, HostSpec, OrphanClaim, ParentMessage};
 use crate::machine::orphans::{Search, Severed};
 use crate::machine::rendezvous::ArrivalId;
@@ -127,11 +128,16 @@ impl Node {
             }
             None => self.launcher.hosts_below(lost).collect(),
         };
-        // New hosts do not come back.
-        let hosts = hosts.into_iter().filter(|host| !self.is_new(*host)).collect();
+        // New hosts do not come back, nor do those that have failed.
+        let hosts = hosts.into_iter().filter(|host| !self.is_new(*host) && !self.has_failed(*host)).collect();
         let until = now + self.time_to_be_back();
         self.orphans.sever(link, Severed { lost, hosts, until });
         Some(own)
+    }
+
+    /// Whether the front end, which this is, has recorded that a host has failed.
+    fn has_failed(&self, host: HostIndex) -> bool {
+        matches!(&self.role, Role::FrontEnd(front) if matches!(front.host(host), Some(HostState::Failed(_))))
     }
 
     /// An orphan has connected.
