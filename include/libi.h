@@ -1003,7 +1003,8 @@ libi_result libi_options_set_on_loss(libi_options *options, libi_on_loss on_loss
 /**
  * Sets how often a lost member is restarted automatically; by default 0. The process that leads
  * its host does so when a process of the member that had joined is ended by a signal, or with
- * another exit status than 0. Restarts by libi_session_restart() count. Only with
+ * another exit status than 0, after a pause that doubles with each start of the member, up to 5 s.
+ * Restarts by libi_session_restart() count. Only with
  * LIBI_ON_LOSS_CONTINUE, and where the leader is no member: an agent (libi_options_set_agent()), or
  * LIBI_ENGINE_APART. Since 0.1.
  */

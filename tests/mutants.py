@@ -1056,12 +1056,27 @@ MUTANTS = [
  ('keys are announced behind a fence that goes on (orphans)', S + 'group/losses.rs',
   '''            self.keys_moved(&replaced, out);
             let Self { collective, view, kvs, memory, .. } = self;
-            collective.resume(&plan, &before, &replaced, &mut CallContext { now, view, kvs, memory, out });
+            let mut ctx = CallContext { now, view, kvs, memory, out };
+            collective.resume(&plan, &before, &replaced, &mut ctx);
 ''',
   '''            let Self { collective, view, kvs, memory, .. } = self;
             collective.resume(&plan, &before, &replaced, &mut CallContext { now, view, kvs, memory, out });
             self.keys_moved(&replaced, out);
+            let Self { collective, view, kvs, memory, .. } = self;
+            let mut ctx = CallContext { now, view, kvs, memory, out };
 '''),
+ ('an orphan hears of aborted calls before it has the plan (masters)', S + 'group/frames.rs',
+  'if !view.is_in_tree(link) || link == LinkId::PARENT && view.way_up != WayUp::Works {',
+  'if false && view.way_up != WayUp::Works {'),
+ ('a member that is lost after it has halted is missing below, and not above (orphans)', S + 'group/view.rs',
+  '|| self.severed.contains_key(link) || !ranks.is_empty()',
+  '|| self.severed.contains_key(link) || { let _ = ranks; false }'),
+ ('a settled fence does not pass servers of keys without members (masters)', S + 'group/collective/resume.rs',
+  'if self.progress.is_early(*nth) && !over_before.contains(nth) =>',
+  'if false && self.progress.is_early(*nth) && !over_before.contains(nth) =>'),
+ ('an orphan of a host that has failed is adopted (growth)', M + 'node/orphans.rs',
+  '&& !self.has_failed(*host)',
+  '&& (true || !self.has_failed(*host))'),
  ('an orphan without members is in no plan (masters)', S + 'group/orphans.rs',
   'collective.arrives(&mut CallContext { now, view, kvs, memory, out });\n        self.continue_without_lost(now, out);\n    }\n\n    /// An orphan is a branch',
   'let _ = (collective, view, kvs, memory);\n        self.continue_without_lost(now, out);\n    }\n\n    /// An orphan is a branch'),

@@ -93,8 +93,25 @@ fn play_rejoining(hosts: &str, victim: u32, options: &LaunchOptions, restart: bo
 fn all_agree_on_the_calls_of_a_member_that_crashes_ten_times() {
     for (hosts, victim) in [("a[1-4]:2", 3), ("a[1-8]:1", 5), ("a[1-3]:3", 0)] {
         play_rejoining(hosts, victim, &options(), true);
-        play_rejoining(hosts, victim, &options().restarts(10), false);
+        let mut by_itself = options().restarts(10);
+        by_itself.rules.back_off_max = ms(80);
+        play_rejoining(hosts, victim, &by_itself, false);
     }
+}
+
+/// The second restart begins 200 ms after the first, the third 400 ms after the second.
+#[test]
+fn a_member_that_crashes_at_once_is_restarted_after_pauses() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let members = lab.members("a[1-2]:1", &["join", "talk:rejoin:1:3", "finish:30000"]);
+    let began = Instant::now();
+    let session = launch_with(&front, &[members], &options().restarts(3));
+    let mut heard = Heard::default();
+    heard.until(&front, "all have ended", |heard| heard.done);
+    assert_eq!((heard.exits[&0], heard.exits[&1]), (Exit::Code(0), Exit::Code(0)));
+    assert!(began.elapsed() > ms(600), "{:?}", began.elapsed());
+    drop(session);
+    lab.is_empty_within(SOON);
 }
 
 #[test]

@@ -276,7 +276,8 @@ fn a_member_is_restarted_amid_hosts_that_die_and_all_agree_on_every_call() {
         let scene = Scene::new(MODES[random.below(2) as usize]);
         let front = FrontEnd::new().unwrap();
         let (calls, name) = (format!("talk:rejoin:{}:10", 2 * host + 1), format!("n{host:02}"));
-        let options = options(&scene, strategy).restarts(10);
+        let mut options = options(&scene, strategy).restarts(10);
+        options.rules.back_off_max = Duration::from_millis(80); // between restarts
         let (session, mut outcome) = launch_on(&scene, &front, HOSTS, &calls, &options);
         let mut victims = BTreeSet::from([name.clone()]);
         for _ in 0..2 {

@@ -312,7 +312,8 @@ pub struct Rules {
     /// server that has too many clients count as one failure. With `u16::MAX`, launches are retried
     /// until the overall deadline.
     pub attempts: u16,
-    /// The delay before the first retry; it doubles with each retry.
+    /// The delay before the first retry; it doubles with each retry. The same lies between two starts of a
+    /// member by automatic [restarts](crate::options::LaunchOptions::restarts).
     pub back_off: Duration,
     /// The longest delay before a retry.
     pub back_off_max: Duration,

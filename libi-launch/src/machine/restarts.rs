@@ -17,13 +17,19 @@
 //! | state | event | effect | next state |
 //! |---|---|---|---|
 //! | running, as number `k` | it exits | `Exited(k)` | ended |
-//! | the same | it is lost, and may be restarted automatically | `Restarting(n)`, `Exited(k)` | starting `n` |
+//! | the same | it is lost, and may be restarted automatically | `Restarting(n)`, `Exited(k)` | pausing, or starting `n` |
+//! | pausing | its pause is over | its program is started, with `LIBI_RESTARTS=n` | starting `n` |
+//! | pausing | the session ends | none: the front end has given it up | ended |
 //! | running | `Restart(n)`, of a greater number than all before | `NotRestarted(n)` | running |
 //! | ended | the same | its program is started, with `LIBI_RESTARTS=n` | starting `n` |
 //! | starting `n` | hello | `Join`; `Carry`, `Joins`; `Restarted(n)` | running, as number `n` |
 //! | starting `n` | not started, exit | `NotRestarted(n)` | ended |
 //! | starting `n` | no hello in `join_timeout` | it is killed; `NotRestarted(n)` at its end | |
 //! | any | `Restart` of a number that was tried | none: that attempt is answered | |
+//!
+//! Between two starts of a rank is a pause, which doubles with each, unless the front end asks for the second:
+//! each restart halts the calls of all members. A process that has lasted longer is replaced at once, and so
+//! is the one that was started with the session.
 //!
 //! A rank at the front end (`front_end/restart_requests.rs`):
 //!
@@ -120,6 +126,8 @@ pub struct RestartOrder {
 pub(super) struct Restarts {
     /// At an agent: the ranks that were started again.
     own: BTreeMap<Rank, Attempts>,
+    /// At an agent: attempts that begin at some time.
+    pausing: BTreeMap<Rank, (Instant, RestartOrder)>,
     /// Orders that have passed here lately, which a child that is adopted may have missed.
     recent: VecDeque<(Instant, RestartOrder)>,
 }
@@ -129,6 +137,8 @@ pub(super) struct Restarts {
 struct Attempts {
     /// The number of the last one.
     last: u32,
+    /// When it has begun, if it has.
+    begun: Option<Instant>,
     /// Its link, until it has joined or has failed.
     starting: Option<LinkId>,
     /// The number of the process that has joined last.
@@ -147,9 +157,38 @@ impl Restarts {
     }
 
     /// A process is started for this attempt.
-    pub(super) fn begins(&mut self, order: RestartOrder, link: LinkId) {
+    pub(super) fn begins(&mut self, order: RestartOrder, link: LinkId, now: Instant) {
         let attempts = self.own.entry(order.rank).or_default();
-        (attempts.last, attempts.starting) = (order.number, Some(link));
+        *attempts = Attempts { last: order.number, begun: Some(now), starting: Some(link), ..*attempts };
+    }
+
+    /// A rank is to be restarted automatically. Returns whether that begins at once.
+    pub(super) fn pauses(&mut self, order: RestartOrder, now: Instant, pause: Duration) -> bool {
+        let attempts = self.own.entry(order.rank).or_default();
+        attempts.last = order.number;
+        let Some(due) = attempts.begun.map(|begun| begun + pause).filter(|due| *due > now) else {
+            return true;
+        };
+        self.pausing.insert(order.rank, (due, order));
+        false
+    }
+
+    /// An attempt whose pause is over.
+    pub(super) fn next_due(&mut self, now: Instant) -> Option<RestartOrder> {
+        let (rank, (_, order)) = self.pausing.iter().find(|(_, (due, _))| *due <= now)?;
+        let (rank, order) = (*rank, *order);
+        self.pausing.remove(&rank);
+        Some(order)
+    }
+
+    /// When the next pause is over.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.pausing.values().map(|(due, _)| *due).min()
+    }
+
+    /// The session ends.
+    pub(super) fn end(&mut self) {
+        self.pausing.clear();
     }
 
     /// The attempt whose process is at the other end of this link, and has not joined.
@@ -202,7 +241,7 @@ mod tests {
     fn a_process_has_the_number_of_the_attempt_that_has_started_it() {
         let mut restarts = Restarts::default();
         assert_eq!((restarts.last(RANK), restarts.ends(RANK, LinkId(1))), (0, Ok(0)));
-        restarts.begins(order(1), LinkId(2));
+        restarts.begins(order(1), LinkId(2), Instant::ZERO);
         assert_eq!(restarts.joins(RANK, LinkId(1)), None, "another link");
         assert_eq!(restarts.joins(RANK, LinkId(2)), Some(order(1)));
         assert_eq!(restarts.joins(RANK, LinkId(2)), None, "it has joined");
@@ -212,13 +251,31 @@ mod tests {
     #[test]
     fn an_attempt_that_fails_has_a_number_and_no_end() {
         let mut restarts = Restarts::default();
-        restarts.begins(order(1), LinkId(2));
+        restarts.begins(order(1), LinkId(2), Instant::ZERO);
         assert_eq!(restarts.ends(RANK, LinkId(2)), Err(order(1)));
         restarts.fails(order(2));
         assert_eq!((restarts.last(RANK), restarts.last(Rank(4))), (2, 0));
-        restarts.begins(order(3), LinkId(4));
+        restarts.begins(order(3), LinkId(4), Instant::ZERO);
         assert_eq!(restarts.joins(RANK, LinkId(4)), Some(order(3)));
         assert_eq!(restarts.ends(RANK, LinkId(4)), Ok(3));
+    }
+
+    #[test]
+    fn an_attempt_begins_after_a_pause_unless_the_last_process_has_lasted_longer() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let (mut restarts, pause) = (Restarts::default(), Duration::from_millis(200));
+        assert!(restarts.pauses(order(1), at(100), pause), "the first process was started with the session");
+        restarts.begins(order(1), LinkId(2), at(100));
+        assert!(!restarts.pauses(order(2), at(150), pause));
+        assert_eq!((restarts.last(RANK), restarts.next_deadline()), (2, Some(at(300))));
+        assert_eq!((restarts.next_due(at(299)), restarts.next_due(at(300))), (None, Some(order(2))));
+        assert_eq!(restarts.next_deadline(), None);
+        restarts.begins(order(2), LinkId(3), at(300));
+        assert!(restarts.pauses(order(3), at(500), pause), "it has lasted");
+        restarts.begins(order(3), LinkId(4), at(500));
+        assert!(!restarts.pauses(order(4), at(501), pause));
+        restarts.end();
+        assert_eq!(restarts.next_deadline(), None);
     }
 
     #[test]

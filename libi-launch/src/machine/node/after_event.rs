@@ -16,6 +16,7 @@ impl Node {
         self.expire_commands(now, out);
         self.expire_file_links(now, out);
         self.expire_orphans(now, out);
+        self.expire_restarts(now, out);
         self.send_heartbeats(now, out);
         if let Role::FrontEnd(front) = &mut self.role {
             front.set_queued(self.starts.is_waiting(), now);
@@ -85,7 +86,7 @@ impl Node {
         let output = self.relay.next_wake(now);
         let commands = self.commands.next_deadline().into_iter().chain(self.moved.next_deadline()).min();
         let (files, orphans) = (self.sources.next_deadline(), self.orphans.next_deadline());
-        let here = [Some(self.next_heartbeat), launches, own, output];
+        let here = [Some(self.next_heartbeat), launches, own, output, self.restarts.next_deadline()];
         let times = [deadlines, starters, commands, files, orphans].into_iter().chain(here);
         let Some(next) = times.flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
             return;

@@ -1,6 +1,8 @@
 //! Lost members that are started again, by order of the front end or by their agents. The head of
 //! [`machine::restarts`](crate::machine::restarts) has the table.
 
+use std::time::Duration;
+
 use libi_core::ids::Rank;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
@@ -135,7 +137,7 @@ impl Node {
         let number = variables([(RESTARTS_ENV, order.number.to_string())]);
         // It joins a session that is up, as a program does that joins late.
         match self.run_program(member, (local_rank, others.len()), number, now, out) {
-            Some(link) => self.restarts.begins(order, link),
+            Some(link) => self.restarts.begins(order, link, now),
             None => {
                 self.restarts.fails(order);
                 let why = RestartError::NotStarted("no program is assigned to this host".to_owned());
@@ -179,6 +181,25 @@ impl Node {
         self.report_behind_output(link, ChildMessage::Exited(rank, exit, killed, number), now);
         if let Some(order) = again {
             self.release_reports(link); // before that of the next process
+            if self.restarts.pauses(order, now, self.pause_before(order.number)) {
+                self.begin_restart(order, now, out);
+            }
+        }
+    }
+
+    /// How long after the start before it an attempt begins.
+    fn pause_before(&self, number: u32) -> Duration {
+        let rules = &self.options.rules;
+        let doubled = 2_u32.saturating_pow(number.saturating_sub(2));
+        rules.back_off.saturating_mul(doubled).min(rules.back_off_max)
+    }
+
+    /// Begins the attempts whose pauses are over.
+    pub(super) fn expire_restarts(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        if !self.stage.is_up() {
+            return self.restarts.end();
+        }
+        while let Some(order) = self.restarts.next_due(now) {
             self.begin_restart(order, now, out);
         }
     }
