@@ -11,6 +11,7 @@ use libi_core::ranks::Ranks;
 use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
 
+use crate::member::Member;
 use crate::reasons;
 use crate::world::{Cluster, Happening};
 
@@ -40,10 +41,16 @@ impl Cluster {
         all
     }
 
-    /// The members among processes that are not lost.
+    /// The members among processes of hosts that are not lost. Another process may take the place of a member
+    /// of these.
     fn ranks(&self, processes: &[usize]) -> Ranks {
-        let left = processes.iter().map(|at| &self.members[*at]).filter(|member| member.lost.is_none());
-        let ranks = left.filter_map(|member| match member.process.address {
+        let is_led = |member: &Member| {
+            let leader = member.process.parent.filter(|_| member.process.topology.local);
+            leader.is_some_and(|(leader, _)| self.members[leader].lost.is_none())
+        };
+        let of_hosts = processes.iter().map(|at| &self.members[*at]);
+        let of_hosts = of_hosts.filter(|member| member.lost.is_none() || is_led(member));
+        let ranks = of_hosts.filter_map(|member| match member.process.address {
             Some(Address::Rank(rank)) => Some(rank),
             _ => None,
         });
