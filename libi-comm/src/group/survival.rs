@@ -49,6 +49,7 @@
 //! tree as before but for what has been cut off. The loss of a parent is the end of a process, unless
 //! another process adopts it, see [`orphans`](super::orphans).
 
+mod completed;
 mod plan;
 
 use std::collections::BTreeMap;
@@ -303,50 +304,7 @@ impl Survival {
         if report.settled.iter().any(|call| view.lost.contains(call.by)) {
             return Next::HaltsAgain;
         }
-        let mut joins = view.joins().clone();
-        joins.remove_all(&view.lost);
-        let mut first = report.completed.unwrap_or_default().max(self.completed);
-        // Processes that have missed a plan have completed nothing since.
-        first = joins.first_of(&report.joins).unwrap_or(first).min(first);
-        let mut new = report.joins;
-        new.remove_all(&joins.ranks());
-        let (size, absent) = view.next_size();
-        let grown = view.next_ranks();
-        // If more ranks were reported, a round follows when the driver tells of them.
-        new = new.intersection(&Ranks::first(size));
-        new.remove_all(absent);
-        let reported = new.len();
-        let mut may_join = self.lost_before.clone();
-        may_join.add_all(&grown);
-        new = new.intersection(&may_join);
-        if new.len() < reported {
-            self.wanted_round = self.round + 1;
-            if view.has_grown {
-                // Members of several hosts may be behind one link, and join as a whole.
-                new = Ranks::new();
-            }
-        }
-        let mut missing = view.lost.clone();
-        missing.add_all(&grown);
-        missing.remove_all(&new);
-        let called = report.called.min(u64::MAX / 2).max(first);
-        let grows = size > view.topology.size;
-        let begins = (called + u64::from(grows)).max(joins.earliest());
-        if grows {
-            joins.grow(begins, view.topology.size);
-        }
-        joins.add(self.round, begins, new);
-        let settled: Vec<_> = report.settled.into_iter().filter(|call| call.nth >= first).collect();
-        let before = self.missing_since(&settled);
-        let absent = absent.clone();
-        let mut masters = view.masters.clone();
-        if self.replaces_master && view.lost.contains(masters.last()) {
-            let mut others = missing.clone();
-            others.add_all(&absent);
-            masters.replace(called, size, &others, &joins.ranks());
-        }
-        let moved = report.moved;
-        Next::Resumes(Plan { missing, first, settled, before, moved, joins, size, absent, masters })
+        Next::Resumes(self.plan(report, view))
     }
 
     /// This process begins with this call, after a round with these missing members.
@@ -377,14 +335,6 @@ impl Survival {
         self.kept.keys().copied().collect()
     }
 
-    /// The members that were missing after earlier rounds: of these, only those are needed after which a
-    /// settled call has begun.
-    fn missing_since(&self, settled: &[SettledCall]) -> Vec<(u64, Missing)> {
-        let Some(oldest) = settled.iter().map(|call| call.round).min() else { return Vec::new() };
-        let oldest = self.missing.range(..=oldest).next_back().map_or(oldest, |(round, _)| *round);
-        self.missing.range(oldest..).map(|(round, missing)| (*round, missing.clone())).collect()
-    }
-
     /// The process has another parent, or branches are new: nothing was told there. Returns what is to be told
     /// to these branches of completed calls, and of those that are wanted.
     pub(crate) fn joins(
@@ -401,59 +351,6 @@ impl Survival {
             (self.told, self.wanted_told) = (first, 0);
         }
         (self.completed, self.wanted)
-    }
-
-    /// It is to be told as soon as all have completed the calls before this number.
-    pub(crate) fn want(&mut self, before: u64) {
-        self.wanted = before.max(self.wanted);
-    }
-
-    /// The parent has told of what is wanted, so it need not be told the same.
-    pub(crate) fn hears_of_wanted(&mut self, before: u64) {
-        self.want(before);
-        self.wanted_told = before.max(self.wanted_told);
-    }
-
-    pub(crate) const fn completed(&self) -> u64 {
-        self.completed
-    }
-
-    /// Whether all members have completed the calls before this number.
-    pub(crate) const fn have_all_completed(&self, before: u64) -> bool {
-        before <= self.completed
-    }
-
-    /// This member, if there is one, has completed the calls before this number. Returns what is to be
-    /// told of the members here and below, if it is time, and what is wanted.
-    pub(crate) fn completes(&mut self, own: Option<u64>, lead: u64) -> Option<(u64, u64)> {
-        if let Some(own) = own.filter(|_| self.bytes > self.much) {
-            self.want(own);
-        }
-        let before = own.into_iter().chain(self.completed_below.values().copied()).min()?;
-        let is_wanted = self.told < self.wanted && self.wanted <= before;
-        let is_due = is_wanted || before >= self.told + (lead / 2).max(1) || self.wanted_told < self.wanted;
-        is_due.then(|| {
-            (self.told, self.wanted_told) = (before, self.wanted);
-            (before, self.wanted)
-        })
-    }
-
-    /// A branch has told of completed calls, and of what is wanted.
-    pub(crate) fn has_completed(&mut self, link: LinkId, before: u64, wanted: u64) {
-        self.want(wanted);
-        if let Some(known) = self.completed_below.get_mut(link) {
-            *known = before.max(*known);
-        }
-    }
-
-    /// All members have completed the calls before this number.
-    pub(crate) fn forget_before(&mut self, before: u64) {
-        self.completed = before.max(self.completed);
-        let kept = self.kept.split_off(&self.completed);
-        let forgotten = std::mem::replace(&mut self.kept, kept);
-        self.bytes -= forgotten.values().map(|kept| kept.bytes).sum::<u64>();
-        self.repeated = self.repeated.split_off(&self.completed);
-        self.settled = self.settled.split_off(&self.completed);
     }
 
     /// Keeps the messages of a call that go down.

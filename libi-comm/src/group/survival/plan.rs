@@ -7,7 +7,9 @@ use libi_core::ids::Rank;
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
+use super::Survival;
 use crate::contract::Outcome;
+use crate::group::GroupView;
 use crate::group::joining::Joins;
 use crate::group::masters::Masters;
 use crate::group::operation::{Operation, Receivers, Transport};
@@ -102,6 +104,65 @@ impl Report {
             all.entry(call.nth).or_insert(call);
         }
         self.settled = all.into_values().collect();
+    }
+}
+
+/// At the top.
+impl Survival {
+    /// How calls go on, after all have said this.
+    pub(super) fn plan(&mut self, report: Report, view: &GroupView) -> Plan {
+        let mut joins = view.joins().clone();
+        joins.remove_all(&view.lost);
+        let mut first = report.completed.unwrap_or_default().max(self.completed);
+        // Processes that have missed a plan have completed nothing since.
+        first = joins.first_of(&report.joins).unwrap_or(first).min(first);
+        let mut new = report.joins;
+        new.remove_all(&joins.ranks());
+        let (size, absent) = view.next_size();
+        let grown = view.next_ranks();
+        // If more ranks were reported, a round follows when the driver tells of them.
+        new = new.intersection(&Ranks::first(size));
+        new.remove_all(absent);
+        let reported = new.len();
+        let mut may_join = self.lost_before.clone();
+        may_join.add_all(&grown);
+        new = new.intersection(&may_join);
+        if new.len() < reported {
+            self.wanted_round = self.round + 1;
+            if view.has_grown {
+                // Members of several hosts may be behind one link, and join as a whole.
+                new = Ranks::new();
+            }
+        }
+        let mut missing = view.lost.clone();
+        missing.add_all(&grown);
+        missing.remove_all(&new);
+        let called = report.called.min(u64::MAX / 2).max(first);
+        let grows = size > view.topology.size;
+        let begins = (called + u64::from(grows)).max(joins.earliest());
+        if grows {
+            joins.grow(begins, view.topology.size);
+        }
+        joins.add(self.round, begins, new);
+        let settled: Vec<_> = report.settled.into_iter().filter(|call| call.nth >= first).collect();
+        let before = self.missing_since(&settled);
+        let absent = absent.clone();
+        let mut masters = view.masters.clone();
+        if self.replaces_master && view.lost.contains(masters.last()) {
+            let mut others = missing.clone();
+            others.add_all(&absent);
+            masters.replace(called, size, &others, &joins.ranks());
+        }
+        let moved = report.moved;
+        Plan { missing, first, settled, before, moved, joins, size, absent, masters }
+    }
+
+    /// The members that were missing after earlier rounds: of these, only those are needed after which a
+    /// settled call has begun.
+    fn missing_since(&self, settled: &[SettledCall]) -> Vec<(u64, Missing)> {
+        let Some(oldest) = settled.iter().map(|call| call.round).min() else { return Vec::new() };
+        let oldest = self.missing.range(..=oldest).next_back().map_or(oldest, |(round, _)| *round);
+        self.missing.range(oldest..).map(|(round, missing)| (*round, missing.clone())).collect()
     }
 }
 
