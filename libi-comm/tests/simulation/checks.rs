@@ -2,6 +2,7 @@
 
 mod mismatches;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use libi_comm::message::{CallSignature, Kind, Length};
@@ -70,6 +71,10 @@ fn ended(world: &Cluster, member: &Member, record: &Record) -> Result<(), String
 /// Whether a process has stopped calling, or waits for something that never happens; others wait
 /// for it.
 pub(crate) fn some_call_waits_forever(world: &Cluster) -> bool {
+    *world.some_call_waits_forever.get_or_init(|| find_call_that_waits_forever(world))
+}
+
+fn find_call_that_waits_forever(world: &Cluster) -> bool {
     let in_vain = |member: &Member, record: &Record| {
         let given_up = matches!(record.ended, Some((_, Ending::GivenUp)));
         given_up
@@ -94,7 +99,13 @@ struct History {
     complete: BTreeMap<u32, Instant>,
     /// The steps with calls that do not match.
     differ: BTreeSet<u32>,
+    /// When all had called that are needed by a step, of each version of the session, without these
+    /// members; `None` if some have not.
+    all_called: RefCell<BTreeMap<CallOfMost, Option<Instant>>>,
 }
+
+/// The step of a call, the version of the session, and who is missing.
+type CallOfMost = (u32, usize, Vec<Rank>);
 
 impl History {
     fn new(world: &Cluster) -> Self {
@@ -131,7 +142,7 @@ impl History {
             .filter(|(_, called)| are_mixed(&called.values().map(|(_, what)| what).collect::<Vec<_>>()))
             .map(|(step, _)| *step)
             .collect();
-        Self { called, collective, complete, differ }
+        Self { called, collective, complete, differ, all_called: RefCell::default() }
     }
 
     fn at(&self, step: u32, who: Rank) -> Option<&(Instant, CallSignature)> {
@@ -156,6 +167,9 @@ impl History {
         }
         let Address::Rank(me) = who else { return Ok(()) };
         let Some((_, own)) = self.at(step, me) else { return Err("was not made".to_owned()) };
+        if self.all_had_called(world, record, step).is_some_and(|called| called <= at) {
+            return Ok(());
+        }
         let needed = needed(&world.sessions[record.version], world.step(who, step), me);
         for other in needed.into_iter().filter(|rank| !record.missing.contains(rank)) {
             match self.at(step, other) {
@@ -170,6 +184,21 @@ impl History {
             }
         }
         Ok(())
+    }
+
+    /// When all members of a session had called but those that are missing in a result, if all calls match.
+    fn all_had_called(&self, world: &Cluster, record: &Record, step: u32) -> Option<Instant> {
+        let called = self.called.get(&step).filter(|_| !self.differ.contains(&step))?;
+        let latest = || {
+            let missing: BTreeSet<Rank> = record.missing.iter().copied().collect();
+            let present = world.sessions[record.version].present.iter();
+            let others = present.filter(|rank| !missing.contains(rank));
+            others
+                .map(|rank| called.get(rank).map(|(at, _)| *at))
+                .try_fold(Instant::ZERO, |latest, at| Some(latest.max(at?)))
+        };
+        let key = (step, record.version, record.missing.clone());
+        *self.all_called.borrow_mut().entry(key).or_insert_with(latest)
     }
 
     /// Whether an error has a true reason.

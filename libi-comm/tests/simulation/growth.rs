@@ -226,7 +226,7 @@ impl Cluster {
             // It begins when it is told where.
             member.next = u32::MAX;
             member.told_version = self.version(size).unwrap_or_default();
-            self.members.push(member);
+            self.add_process(member);
             self.parents.push(Some(above));
             self.places.push(new);
             leader = leader.or(Some(new));

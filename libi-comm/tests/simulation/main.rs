@@ -11,6 +11,7 @@ mod checks;
 mod consensus;
 mod ends;
 mod growth;
+mod large;
 mod masters;
 mod member;
 mod orphans;

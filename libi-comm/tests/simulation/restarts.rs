@@ -25,9 +25,17 @@ pub(crate) const IN_DOUBT: Duration = Duration::from_secs(LONG.as_secs() / 60);
 
 impl Cluster {
     /// All processes that this rank has had.
-    pub(crate) fn processes_of(&self, rank: Rank) -> impl Iterator<Item = &Member> {
-        let address = Some(Address::Rank(rank));
-        self.members.iter().filter(move |member| member.process.address == address)
+    pub(crate) fn processes_of(&self, rank: Rank) -> impl DoubleEndedIterator<Item = &Member> {
+        let those = self.by_rank.get(&rank).map_or(&[][..], Vec::as_slice);
+        those.iter().map(|at| &self.members[*at])
+    }
+
+    /// A further process is started.
+    pub(crate) fn add_process(&mut self, member: Member) {
+        if let Some(Address::Rank(rank)) = member.process.address {
+            self.by_rank.entry(rank).or_default().push(self.members.len());
+        }
+        self.members.push(member);
     }
 
     /// The step from which on a rank takes part for good, if another process has taken its place.
@@ -75,7 +83,7 @@ impl Cluster {
         let size = member.process.topology.size;
         member.told_version =
             self.sessions.iter().position(|session| session.size == size).unwrap_or_default();
-        self.members.push(member);
+        self.add_process(member);
         self.parents.push(Some(parent));
         let lends = self.rng.chance(0.5);
         let mut group = if lends { Group::with_memory(Box::new(Heap)) } else { Group::new() };

@@ -6,6 +6,7 @@
 //! [`Session`], pause between them, have timeouts, stop calling, or call something else. Processes
 //! die, and everything below them ends.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +71,10 @@ pub(crate) struct Cluster {
     pub(crate) traffic: Traffic,
     /// The first violation that was seen during the run.
     pub(crate) wrong: Option<String>,
+    /// Looked up once, when the run is over.
+    pub(crate) some_call_waits_forever: OnceCell<bool>,
+    /// The processes that each rank has had.
+    pub(crate) by_rank: BTreeMap<Rank, Vec<usize>>,
     pub(crate) rng: Rng,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
     /// The processes in the order of the tree.
@@ -97,16 +102,18 @@ impl Cluster {
         let parents = processes.iter().map(|process| process.parent.map(|(parent, _)| parent)).collect();
         let ring = places.iter().filter_map(|at| processes[*at].topology.me).collect();
         let absent = processes.first().map(|process| process.topology.absent.clone());
-        Self {
+        let mut cluster = Self {
             sessions: vec![session.clone()],
             grown_at: vec![Instant::ZERO],
             absent: absent.unwrap_or_default(),
             // Members that come back have other neighbors.
             ring: Some(ring).filter(|_| !scenario.restarts && scenario.growths.is_empty()),
             oracles: BTreeMap::new(),
-            members: processes.into_iter().map(Member::new).collect(),
+            members: Vec::new(),
             traffic: Traffic::default(),
             wrong: None,
+            some_call_waits_forever: OnceCell::new(),
+            by_rank: BTreeMap::new(),
             rng: Rng::new(scenario.seed).fork(2),
             arrivals: BTreeMap::new(),
             places,
@@ -118,7 +125,9 @@ impl Cluster {
             growths: 0,
             session,
             scenario,
-        }
+        };
+        processes.into_iter().for_each(|process| cluster.add_process(Member::new(process)));
+        cluster
     }
 
     /// Starts all processes, and schedules their faults.
