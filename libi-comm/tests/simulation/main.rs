@@ -15,6 +15,7 @@ mod large;
 mod masters;
 mod member;
 mod orphans;
+mod program;
 mod reasons;
 mod restarts;
 mod scenario;
