@@ -1,4 +1,4 @@
-//! The examples in C and C++: each prints what its head says, linked in both ways, and leaves
+//! The examples in C and C++, and that of survival: each prints what its head says, linked in both ways, and leaves
 //! nothing, even if it is killed.
 //!
 //! The C++ header is tested here as well. That the examples build where libi is installed is tested
@@ -11,6 +11,8 @@ mod gdbservers;
 mod killing;
 #[path = "examples/play.rs"]
 mod play;
+#[path = "examples/survival.rs"]
+mod survival;
 
 use std::process::Command;
 
