@@ -250,7 +250,8 @@ fn a_launch_that_finds_no_port_goes_on_when_there_are_some() {
     drop(occupants);
     session.wait_up(crate::TIMEOUT).unwrap_or_else(|error| panic!("{error}"));
     let report = session.report().unwrap();
-    assert!(report.joined() == 4 && report.hosts()[0].attempts > 1, "{report}");
+    let is_retried = report.hosts().iter().any(|host| host.attempts > 1);
+    assert!(report.joined() == 4 && is_retried, "{report}");
     drop((session, front));
     mark.nothing_is_left();
     lab.nothing_is_left();
