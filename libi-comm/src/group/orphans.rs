@@ -340,4 +340,34 @@ mod tests {
         let lost = lost.frame(None);
         assert!(matches!(&out[..], [Effect::Send(LinkId::PARENT, frame)] if *frame == lost), "{out:?}");
     }
+
+    /// Its parent has forgotten the members behind the link: it knows that all are lost. Others may be restarted
+    /// in their places.
+    #[test]
+    fn an_orphan_that_has_lost_all_of_its_members_is_in_the_next_round() {
+        let ranks = |ranks: &[u32]| ranks.iter().copied().map(Rank).collect::<Ranks>();
+        let mut group = Group::new();
+        group.complete_by(Completion { continues: true, reconnects: true, ..Completion::default() });
+        let topology = Topology { me: Some(Rank(4)), size: 9, has_parent: true, ..Topology::default() };
+        let (link, parent) = (LinkId(7), LinkId::PARENT);
+        let adoption = Adoption { link, instead_of: LinkId(1), ranks: ranks(&[5]), place: 3 };
+        let mut told = |event: Event| {
+            let mut out = Vec::new();
+            group.on(event, Instant::ZERO, &mut out);
+            out
+        };
+        told(Event::Up(topology));
+        assert!(told(Event::Adopted(adoption)).is_empty(), "it may be a new one that awaits its welcome");
+        let frame = |message: Message| message.frame(None);
+        let arrives = |link: LinkId, message: Message| Event::Frame(link, frame(message).concat());
+        let sends = |out: &[Effect], to: LinkId, message: Message| {
+            let wanted = frame(message);
+            out.iter()
+                .any(|effect| matches!(effect, Effect::Send(link, sent) if *link == to && *sent == wanted))
+        };
+        let out = told(arrives(link, Message::Confirm { number: 1 }));
+        assert!(sends(&out, parent, Message::TreeChanged { round: 1 }), "{out:?}");
+        let out = told(arrives(parent, Message::Halt { round: 1, nth: 1 }));
+        assert!(sends(&out, link, Message::Halt { round: 1, nth: 1 }), "{out:?}");
+    }
 }
