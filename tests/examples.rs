@@ -1,5 +1,7 @@
-//! The examples in C and C++, and that of survival: each prints what its head says, linked in both ways, and leaves
+//! The examples in C and C++: each prints what its head says, linked in both ways, and leaves
 //! nothing, even if it is killed.
+//!
+//! Beside them that of survival, in Rust, is run.
 //!
 //! The C++ header is tested here as well. That the examples build where libi is installed is tested
 //! by `packages`.

@@ -89,7 +89,7 @@ const FOUND_WITH_RESTARTS: [u64; 9] = [51_194, 21_073, 209, 73, 2_543, 5_850, 7_
 /// host that was reported by an orphan to its old parent, and was lost before the next report; a host
 /// that was reported by a process that was lost then, and found a parent when it was given up there; and one of
 /// the checks, for which a member that is lost before it begins does not come back, and one that expected many
-/// messages that are in doubt to be given up before others lose patience; and one of the simulation, in which a
+/// messages that are in doubt to be given up before the timeouts of others; and one of the simulation, in which a
 /// host that was an orphan did not come back with the members that were to be restarted.
 const FOUND_WITH_GROWTH: [u64; 8] =
     [317, 2_153, 5_063, 12_130, 42_682, 900_002_634, 950_004_014, 970_006_819];
