@@ -287,6 +287,12 @@ fn a_member_is_restarted_amid_hosts_that_die_and_all_agree_on_every_call() {
         victims.remove(&name);
         println!("{strategy:?}: {victims:?} were killed");
         outcome.follow(&front, Duration::from_secs(30));
+        // A host whose members have ended before it has nothing left that could be lost.
+        let has_ended = |rank: u32| outcome.exits.get(&Rank(rank)) == Some(&Exit::Code(0));
+        let over = (0..MEMBERS as u32 / 2).filter(|host| has_ended(2 * host) && has_ended(2 * host + 1));
+        over.map(|host| format!("n{host:02}")).for_each(|host| {
+            victims.remove(&host);
+        });
         let lost: BTreeSet<String> = outcome.lost.keys().cloned().collect();
         assert_eq!(lost, victims, "{:?}", outcome.lost);
         let is_left = |rank: &u32| !victims.contains(&format!("n{:02}", rank / 2));

@@ -23,6 +23,8 @@
 //! | arriving | a plan without it | arriving: it came after the report |
 //! | arriving | a plan of a halt that had begun before the loss was known at the top | arriving, until the next |
 //! | takes part | its link was closed before the plan came | lost anew |
+//! | takes part | its link was closed after a plan that was missed had named it | lost anew: what was reported of closed links is kept until a plan comes |
+//! | takes part | its orphaned host is back before the plan came | it is behind the orphan's link |
 //!
 //! Calls before the first one go on without the new process, also if they began anew with the plan: each
 //! call is made in the view of its number ([`GroupView::of_call`]), as long as not all have completed them.
@@ -157,6 +159,9 @@ pub(crate) struct Joining {
     /// Processes that were adopted instead of a link behind which no members were. If they are new, they
     /// arrive; else they have lost all of theirs, and new ones may come.
     strays: Vec<Adoption>,
+    /// The members at the other end of each link to an orphan that is no branch yet, those that are lost
+    /// included.
+    claimed: BTreeMap<LinkId, Ranks>,
     /// The links to processes that were adopted, and await their welcome.
     unwelcome: BTreeSet<LinkId>,
     pub(super) joins: Joins,
@@ -208,6 +213,11 @@ impl Joining {
     pub(super) fn take_stray(&mut self, link: LinkId) -> Option<Adoption> {
         let at = self.strays.iter().position(|stray| stray.link == link)?;
         Some(self.strays.swap_remove(at))
+    }
+
+    /// An orphan is adopted that has these members. Of these, lost ones may come back with the next plan.
+    pub(super) fn claims(&mut self, link: LinkId, ranks: Ranks) {
+        self.claimed.insert(link, ranks);
     }
 
     /// Others say in which round a lost process had joined.

@@ -201,6 +201,7 @@ impl Group {
         let Some(awaited) = self.view.severed.get_mut(&adoption.instead_of) else {
             return self.view.joining_members.strays(adoption);
         };
+        self.view.joining_members.claims(adoption.link, adoption.ranks.clone());
         adoption.ranks = awaited.intersection(&adoption.ranks);
         awaited.remove_all(&adoption.ranks);
         self.joins_tree(adoption, now, out);
@@ -303,71 +304,4 @@ impl Group {
 }
 
 #[cfg(test)]
-mod tests {
-    use libi_core::ids::Rank;
-    use libi_core::machine::Machine;
-    use libi_core::topology::Topology;
-
-    use super::*;
-    use crate::contract::{Completion, Event};
-
-    #[test]
-    fn an_orphan_that_is_back_tells_what_was_lost_meanwhile() {
-        let ranks = |ranks: &[u32]| ranks.iter().copied().map(Rank).collect::<Ranks>();
-        let mut group = Group::new();
-        group.complete_by(Completion { continues: true, reconnects: true, ..Completion::default() });
-        let branch = Branch { link: LinkId(1), ranks: ranks(&[5]), local: true };
-        let topology = Topology {
-            me: Some(Rank(4)),
-            size: 9,
-            has_parent: true,
-            branches: vec![branch],
-            ..Topology::default()
-        };
-        let mut out = Vec::new();
-        for event in [
-            Event::Up(topology),
-            Event::Severed(LinkId::PARENT, Ranks::new(), None),
-            Event::Cut(LinkId(1), None),
-        ] {
-            group.on(event, Instant::ZERO, &mut out);
-        }
-        let goes_up = |effect: &Effect| matches!(effect, Effect::Send(LinkId::PARENT, _));
-        assert!(!out.iter().any(goes_up), "there is no parent: {out:?}");
-        out.clear();
-        group.on(Event::Reattached, Instant::ZERO, &mut out);
-        let lost = Message::Lost { ranks: ranks(&[5]), before: u64::MAX, reason: None, joined: Vec::new() };
-        let lost = lost.frame(None);
-        assert!(matches!(&out[..], [Effect::Send(LinkId::PARENT, frame)] if *frame == lost), "{out:?}");
-    }
-
-    /// Its parent has forgotten the members behind the link: it knows that all are lost. Others may be restarted
-    /// in their places.
-    #[test]
-    fn an_orphan_that_has_lost_all_of_its_members_is_in_the_next_round() {
-        let ranks = |ranks: &[u32]| ranks.iter().copied().map(Rank).collect::<Ranks>();
-        let mut group = Group::new();
-        group.complete_by(Completion { continues: true, reconnects: true, ..Completion::default() });
-        let topology = Topology { me: Some(Rank(4)), size: 9, has_parent: true, ..Topology::default() };
-        let (link, parent) = (LinkId(7), LinkId::PARENT);
-        let adoption = Adoption { link, instead_of: LinkId(1), ranks: ranks(&[5]), place: 3 };
-        let mut told = |event: Event| {
-            let mut out = Vec::new();
-            group.on(event, Instant::ZERO, &mut out);
-            out
-        };
-        told(Event::Up(topology));
-        assert!(told(Event::Adopted(adoption)).is_empty(), "it may be a new one that awaits its welcome");
-        let frame = |message: Message| message.frame(None);
-        let arrives = |link: LinkId, message: Message| Event::Frame(link, frame(message).concat());
-        let sends = |out: &[Effect], to: LinkId, message: Message| {
-            let wanted = frame(message);
-            out.iter()
-                .any(|effect| matches!(effect, Effect::Send(link, sent) if *link == to && *sent == wanted))
-        };
-        let out = told(arrives(link, Message::Confirm { number: 1 }));
-        assert!(sends(&out, parent, Message::TreeChanged { round: 1 }), "{out:?}");
-        let out = told(arrives(parent, Message::Halt { round: 1, nth: 1 }));
-        assert!(sends(&out, link, Message::Halt { round: 1, nth: 1 }), "{out:?}");
-    }
-}
+mod tests;

@@ -292,8 +292,11 @@ impl Survival {
         report.called = report.called.max(called);
         let arrived = || view.arrived();
         arrived().for_each(|arrival| report.joins.add_all(&arrival.ranks));
+        let mut admitted = std::mem::take(&mut halt.below);
+        // The plan of an earlier halt may have named these, and was missed.
+        admitted.extend(self.changes.admitted.extract_if(.., |(link, _)| view.cut.contains(link)));
         self.changes = TreeChanges {
-            admitted: std::mem::take(&mut halt.below),
+            admitted,
             arrived: arrived().map(|arrival| arrival.link).collect(),
             joined: view.joining.iter().map(|adoption| adoption.link).collect(),
             gone: view.severed.keys().copied().collect(), // none has members left

@@ -83,6 +83,10 @@ const FOUND_WITH_ORPHANS: [u64; 8] = [1_147, 3_729, 4_491, 12_658, 15_371, 29_92
 /// that was severed again, from whose branch a second plan removed a member that had joined with the first.
 const FOUND_WITH_RESTARTS: [u64; 9] = [51_194, 21_073, 209, 73, 2_543, 5_850, 7_454, 42_194, 609_971_629_494];
 
+/// The same where hosts die as others are about to come back: a member that had joined by a plan that its host
+/// missed, and was lost, which was noticed by no process.
+const FOUND_IN_HASTE: [u64; 1] = [1_002_000_220];
+
 /// The same where sessions grow: new members that begin one after the other, of which the first did not
 /// know the others; hosts of two growths below an orphan that was not welcome yet, of which a plan took
 /// one part and the next the other; hosts that came below such an orphan, and that it did not welcome; a
@@ -175,6 +179,11 @@ fn orphans_find_a_new_parent_whatever_else_goes_wrong() {
 fn other_processes_take_the_places_of_lost_members_and_all_agree_from_which_call_on() {
     let restarts = try_all(FOUND_WITH_RESTARTS.into_iter().chain(seeds(wanted())), Scenario::restarting);
     assert!(restarts > 0, "no member was restarted in any session");
+}
+
+#[test]
+fn other_processes_take_the_places_of_lost_members_while_orphans_find_a_parent_at_once() {
+    try_all(FOUND_IN_HASTE.into_iter().chain(seeds(wanted())), Scenario::restarting_in_haste);
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl Cluster {
         self.without_parent.insert(id, (agenda.now(), Instant::FAR_FUTURE));
         agenda.plan(agenda.now() + self.deadline() * 2, Happening::GivesUp(id));
         if !self.rng.chance(0.1) {
-            let soon = self.latency() * 4;
+            let soon = self.latency() * if self.scenario.hasty { 0 } else { 4 };
             agenda.plan(agenda.now() + soon, Happening::Seeks(id));
         }
     }
@@ -120,7 +120,7 @@ impl Cluster {
         let Some((parent, instead_of)) = self.adopter(at) else { return self.die(id, agenda) };
         let knows = self.members[parent].cut.contains(&instead_of);
         if !knows {
-            let soon = self.latency();
+            let soon = self.latency() / if self.scenario.hasty { 20 } else { 1 };
             return agenda.plan(agenda.now() + soon, Happening::Seeks(id));
         }
         self.hear_of_growth_first(at);

@@ -216,4 +216,17 @@ impl Scenario {
         }
         (session, scenario)
     }
+
+    /// The same, and hosts die as others are about to come back. Their orphans have another parent at once.
+    pub(crate) fn restarting_in_haste(seed: u64) -> (Session, Self) {
+        let (session, mut scenario) = Self::restarting(seed);
+        let mut rng = Rng::new(seed).fork(17);
+        (scenario.completion.reconnects, scenario.hasty) = (true, true);
+        for (at, _) in scenario.kills.clone() {
+            let soon = up_to(&mut rng, scenario.latency * 60);
+            let beside = session.present[rng.below(session.present.len() as u64) as usize];
+            scenario.kills.push((at + soon, Victim::AgentOf(Address::Rank(beside))));
+        }
+        (session, scenario)
+    }
 }

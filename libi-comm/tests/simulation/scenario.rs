@@ -40,6 +40,8 @@ pub(crate) struct Scenario {
     pub(crate) leavers: BTreeSet<Address>,
     /// Whether other processes take the places of members that end beside the leader of their host.
     pub(crate) restarts: bool,
+    /// Whether orphans come back as soon as the process above has noticed.
+    pub(crate) hasty: bool,
     /// When the session grows.
     pub(crate) growths: Vec<Duration>,
     /// Extra pauses before a step.

@@ -110,8 +110,16 @@ impl GroupView {
             match (branch, severed, died) {
                 (Some(branch), Some(awaited), Some(died)) => {
                     left.remove_all(&died);
-                    awaited.add_all(&left);
                     branch.ranks.add_all(&left);
+                    let mut missed = left.clone();
+                    // Orphans that are back already have reported none of these as theirs.
+                    for adoption in self.joining.iter_mut().filter(|joining| joining.instead_of == *link) {
+                        let claimed = self.joining_members.claimed.get(&adoption.link);
+                        let back = claimed.map_or_else(Ranks::new, |claimed| claimed.intersection(&missed));
+                        missed.remove_all(&back);
+                        adoption.ranks.add_all(&back);
+                    }
+                    awaited.add_all(&missed);
                 }
                 (Some(branch), ..) if !is_gone => branch.ranks.add_all(&left),
                 _ => left = Ranks::new(),
@@ -135,8 +143,11 @@ impl GroupView {
         let is_of_use =
             |link: &LinkId| severed.contains_key(link) || branches.iter().any(|branch| branch.link == *link);
         self.joining_members.died.retain(|link, _| is_of_use(link));
+        let is_no_branch = |link: &LinkId| self.joining.iter().any(|adoption| adoption.link == *link);
+        self.joining_members.claimed.retain(|link, _| is_no_branch(link));
         admitted
     }
+
     /// New processes that were reported become branches.
     fn place_arrivals(
         &mut self,
