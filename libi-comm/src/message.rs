@@ -70,8 +70,9 @@ pub(crate) enum Message {
     Joined { round: u64, ranks: Ranks, size: u32, absent: Ranks },
     /// The answer: what the front end sends from now on is for these processes.
     KnowsOfJoined { round: u64 },
-    /// To another parent than the first: this process is new, and has not had its welcome.
-    AwaitsWelcome,
+    /// To another parent than the first: this process is new, and has not had its welcome, like these members
+    /// here and below.
+    AwaitsWelcome(Ranks),
 }
 
 /// The header of a frame of a collective call.
@@ -172,7 +173,7 @@ impl Message {
                 | Self::Aborted { .. }
                 | Self::TreeChanged { .. }
                 | Self::Confirm { .. }
-                | Self::AwaitsWelcome
+                | Self::AwaitsWelcome(_)
         )
     }
 
@@ -255,7 +256,7 @@ mod tests {
             }),
             Message::Joined { round: 1, ranks: Ranks::new(), size: 1, absent: Ranks::new() },
             Message::KnowsOfJoined { round: 1 },
-            Message::AwaitsWelcome,
+            Message::AwaitsWelcome(Ranks::new()),
         ] {
             assert_eq!(of(&news), (false, false), "{news:?}");
         }

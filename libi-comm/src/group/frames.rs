@@ -21,7 +21,7 @@ impl Group {
             return;
         }
         let Some((message, payload)) = Message::decode(frame) else { return };
-        if !matches!(message, Message::AwaitsWelcome)
+        if !matches!(message, Message::AwaitsWelcome(_))
             && let Some(stray) = self.view.joining_members.take_stray(link)
         {
             self.adopted_without_members(stray, now, out);
@@ -72,7 +72,7 @@ impl Group {
                 }
             }
             Message::Welcome(_) => {}
-            Message::AwaitsWelcome => self.awaits_welcome(link, now, out),
+            Message::AwaitsWelcome(ranks) => self.awaits_welcome(link, &ranks, now, out),
             Message::Halt { round, nth } => {
                 if Some(link) == view.collective_parent() {
                     collective.on_halt(round, nth, &mut CallContext { now, view, kvs, memory, out });

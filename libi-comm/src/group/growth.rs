@@ -55,7 +55,7 @@
 //! | the process that would pass the plan on | | the report is repeated in the next round, see `joining` |
 //!
 //! A new process that is an orphan before its `Welcome` has no part in any plan. It says so to the process
-//! that adopts it (`AwaitsWelcome`), answers each `Halt` with the members that wait there and below, and is
+//! that adopts it (`AwaitsWelcome`, with the members that wait), answers each `Halt` with the members that wait there and below, and is
 //! welcomed by the plan with these.
 //!
 //! # Keys

@@ -101,8 +101,9 @@ const FOUND_WITH_GROWTH: [u64; 8] =
 /// The same where the master is replaced: a member that was restarted below an orphan without members, which was
 /// in no plan; an orphan that heard of calls that were aborted by a later plan before it had the plan; one of
 /// the simulation, whose orphans were given up as soon as the first of them was connected; and a fence that was
-/// settled when it had not passed an agent whose only member takes no part in it, and never did.
-const FOUND_WITH_MASTERS: [u64; 4] = [900_001_649, 53_428_182_893, 950_010_096, 960_018_478];
+/// settled when it had not passed an agent whose only member takes no part in it, and never did; and a host that
+/// came below a new one, whose leader found another parent and did not know of it when both were welcomed.
+const FOUND_WITH_MASTERS: [u64; 5] = [900_001_649, 53_428_182_893, 950_010_096, 960_018_478, 1_010_019_449];
 
 fn seeds(count: u64) -> Range<u64> {
     let Ok(text) = std::env::var("LIBI_SEEDS") else { return base()..base() + count };

@@ -225,7 +225,7 @@ fn a_new_process_that_was_an_orphan_says_that_it_waits() {
     chain.tell(new, Event::Reattached);
     chain.tell(new, Event::Frame(LinkId::PARENT, Message::Halt { round: 3, nth: 9 }.frame(None).concat()));
     let report = Report { joins: ranks(&[5, 6, 7]), ..Report::default() };
-    let expected = [Message::AwaitsWelcome, Message::Halted { nth: 9, report }];
+    let expected = [Message::AwaitsWelcome(ranks(&[5, 6, 7])), Message::Halted { nth: 9, report }];
     let sent: Vec<Bytes> = chain.frames.iter().map(|(.., frame)| frame.clone()).collect();
     assert_eq!(sent, expected.map(|message| message.frame(None).concat()));
 }

@@ -48,9 +48,16 @@ pub(crate) struct Welcome {
 /// In the process above.
 impl Group {
     /// A process at the other end of a new link was adopted, and has no part in any plan.
-    pub(in crate::group) fn awaits_welcome(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+    pub(in crate::group) fn awaits_welcome(
+        &mut self,
+        link: LinkId,
+        waiting: &Ranks,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
         if let Some(stray) = self.view.joining_members.take_stray(link) {
-            return self.joins(link, &stray.ranks, false, now, out);
+            // Hosts that have come below it since are reported when they can be told of their welcome.
+            return self.joins(link, &stray.ranks.intersection(waiting), false, now, out);
         }
         if self.view.is_arriving(link) || link == LinkId::PARENT || !self.collective.continues() {
             return;
@@ -154,9 +161,7 @@ impl Group {
         out: &mut Vec<Effect>,
     ) {
         let Message::Halt { nth, .. } = message else { return };
-        let mut joins: Ranks = topology.me.into_iter().collect();
-        topology.branches.iter().for_each(|branch| joins.add_all(&branch.ranks));
-        let report = Report { joins, ..Report::default() };
+        let report = Report { joins: waiting(topology), ..Report::default() };
         out.push(Effect::Send(LinkId::PARENT, Message::Halted { nth: *nth, report }.frame(None)));
     }
 
@@ -185,6 +190,14 @@ impl Group {
     /// This process has another parent, and awaits its welcome.
     pub(in crate::group) fn reattached_before_welcome(&mut self, out: &mut Vec<Effect>) {
         self.was_orphan = true;
-        out.push(Effect::Send(LinkId::PARENT, Message::AwaitsWelcome.frame(None)));
+        let waiting = self.awaiting_welcome.as_ref().map_or_else(Ranks::new, waiting);
+        out.push(Effect::Send(LinkId::PARENT, Message::AwaitsWelcome(waiting).frame(None)));
     }
+}
+
+/// The members here and below that a welcome is passed on to.
+fn waiting(topology: &Topology) -> Ranks {
+    let mut all: Ranks = topology.me.into_iter().collect();
+    topology.branches.iter().for_each(|branch| all.add_all(&branch.ranks));
+    all
 }
