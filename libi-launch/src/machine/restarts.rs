@@ -126,8 +126,6 @@ pub struct RestartOrder {
 pub(super) struct Restarts {
     /// At an agent: the ranks that were started again.
     own: BTreeMap<Rank, Attempts>,
-    /// At an agent: attempts that begin at some time.
-    pausing: BTreeMap<Rank, (Instant, RestartOrder)>,
     /// Orders that have passed here lately, which a child that is adopted may have missed.
     recent: VecDeque<(Instant, RestartOrder)>,
 }
@@ -137,7 +135,9 @@ pub(super) struct Restarts {
 struct Attempts {
     /// The number of the last one.
     last: u32,
-    /// When it has begun, if it has.
+    /// When it begins, if it pauses before.
+    due: Option<Instant>,
+    /// When a process was started last.
     begun: Option<Instant>,
     /// Its link, until it has joined or has failed.
     starting: Option<LinkId>,
@@ -159,36 +159,35 @@ impl Restarts {
     /// A process is started for this attempt.
     pub(super) fn begins(&mut self, order: RestartOrder, link: LinkId, now: Instant) {
         let attempts = self.own.entry(order.rank).or_default();
-        *attempts = Attempts { last: order.number, begun: Some(now), starting: Some(link), ..*attempts };
+        let joined = attempts.joined;
+        *attempts =
+            Attempts { last: order.number, due: None, begun: Some(now), starting: Some(link), joined };
     }
 
     /// A rank is to be restarted automatically. Returns whether that begins at once.
     pub(super) fn pauses(&mut self, order: RestartOrder, now: Instant, pause: Duration) -> bool {
         let attempts = self.own.entry(order.rank).or_default();
         attempts.last = order.number;
-        let Some(due) = attempts.begun.map(|begun| begun + pause).filter(|due| *due > now) else {
-            return true;
-        };
-        self.pausing.insert(order.rank, (due, order));
-        false
+        attempts.due = attempts.begun.map(|begun| begun + pause).filter(|due| *due > now);
+        attempts.due.is_none()
     }
 
     /// An attempt whose pause is over.
     pub(super) fn next_due(&mut self, now: Instant) -> Option<RestartOrder> {
-        let (rank, (_, order)) = self.pausing.iter().find(|(_, (due, _))| *due <= now)?;
-        let (rank, order) = (*rank, *order);
-        self.pausing.remove(&rank);
-        Some(order)
+        let mut all = self.own.iter_mut();
+        let (rank, attempts) = all.find(|(_, attempts)| attempts.due.is_some_and(|due| due <= now))?;
+        attempts.due = None;
+        Some(RestartOrder { rank: *rank, number: attempts.last })
     }
 
     /// When the next pause is over.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.pausing.values().map(|(due, _)| *due).min()
+        self.own.values().filter_map(|attempts| attempts.due).min()
     }
 
     /// The session ends.
     pub(super) fn end(&mut self) {
-        self.pausing.clear();
+        self.own.values_mut().for_each(|attempts| attempts.due = None);
     }
 
     /// The attempt whose process is at the other end of this link, and has not joined.

@@ -326,17 +326,10 @@ fn only_victims_have_failed(sim: &Sim<Cluster>, victims: &BTreeSet<u32>) -> Resu
     let front = sim.agenda.machine(FRONT).ok_or("no front end")?;
     for (host, state) in (0..).zip(front.host_states()) {
         let HostState::Failed(failure) = state else { continue };
-        let is_ended = |failure: &Failure| match &failure.cause {
+        let is_ended_with = match &failure.cause {
             Cause::Cancelled => true,
             Cause::LaunchFailed(host) => victims.contains(&host.0),
             _ => false,
-        };
-        let is_ended_with = match &failure.cause {
-            // It had not been launched yet when its launcher was ended.
-            Cause::LauncherLost(by) => {
-                matches!(front.host_states().nth(by.0 as usize), Some(HostState::Failed(failure)) if is_ended(failure))
-            }
-            _ => is_ended(failure),
         };
         let explains = is_ended_with && lost_at(sim, HostIndex(host)).is_none();
         if !victims.contains(&host) && !explains && !is_lost_with_launcher(sim, HostIndex(host), failure) {
@@ -366,8 +359,8 @@ fn has_ended(sim: &Sim<Cluster>, rank: Rank) -> bool {
 }
 
 /// Seeds that have found defects where hosts find other parents: an orphan that waited for one while the node
-/// that had launched its host reported that lost, and that was adopted when this node was lost as well; and one of
-/// the checks, for which a host had no reason to fail that waited at one which was ended with others.
+/// that had launched its host reported that lost, and that was adopted when this node was lost as well; and a host
+/// that waited at one which was ended with others, and was reported as if that had been lost.
 const FOUND_WITH_ORPHANS: [u64; 2] = [950_000_889, 507_219_967_517];
 
 #[test]

@@ -143,7 +143,7 @@ impl FrontEndState {
             if self.members.any_left(blocks) {
                 self.members.remove_host(blocks);
                 let mut failure = failure.clone();
-                if matches!(failure.cause, Cause::LauncherLost(_)) {
+                if matches!(failure.cause, Cause::LauncherLost(_)) || failure.phase == Phase::Waiting {
                     // The reporting node may not have known that the host was up.
                     failure.phase = Phase::Joined;
                 }

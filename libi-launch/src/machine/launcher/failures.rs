@@ -23,6 +23,14 @@ const REFUSALS_FOR_AN_ATTEMPT: u16 = 4;
 /// reach it.
 const ATTEMPTS_BEFORE_OTHERS: u16 = 3;
 
+/// Why hosts fail that waited at a launcher which is gone: for what it was ended, if it was.
+fn cause_below(launcher: HostIndex, failure: &Failure) -> Cause {
+    match &failure.cause {
+        cause @ (Cause::Cancelled | Cause::LaunchFailed(_)) => cause.clone(),
+        _ => Cause::LauncherLost(launcher),
+    }
+}
+
 /// The delay after this many failures and one more.
 pub(super) fn back_off(rules: &Rules, made: u16) -> Duration {
     let back_off = rules.back_off.saturating_mul(1 << made.min(20));
@@ -208,7 +216,7 @@ impl Launcher {
         let faults = self.faults.entry(launch.host).or_default();
         *faults = faults.saturating_add(launch.attempt.failed).saturating_add(1);
         for lost in below {
-            let cause = Cause::LauncherLost(launch.host);
+            let cause = cause_below(launch.host, failure);
             let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
             self.lost_with_launcher(lost, failure, terms, reports);
         }
@@ -226,7 +234,7 @@ impl Launcher {
         let new = share.iter().flat_map(|share| share.hosts.iter()).filter(|host| terms.is_new(*host));
         let new: Vec<Launch> = new.map(|host| Launch { host, attempt: self.attempt(host) }).collect();
         for lost in new {
-            let cause = Cause::LauncherLost(launch.host);
+            let cause = cause_below(launch.host, &failure);
             let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
             self.lost_with_launcher(lost, failure, terms, reports);
         }
