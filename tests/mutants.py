@@ -626,7 +626,7 @@ MUTANTS = [
  ('output that may be lost is not sent again', M + 'node/orphans.rs',
   'self.relay.resume(self.output_order.take_kept());',
   'self.relay.resume(Default::default());'),
- ('hosts that are not back are awaited for ever', M + 'orphans.rs', 'severed.until <= now || severed.hosts', 'severed.hosts'),
+ ('hosts that are not back are awaited for ever', M + 'orphans/severed.rs', 'severed.until <= now || severed.hosts', 'severed.hosts'),
  ('the children of an orphan do not hear of its new parents', M + 'node/orphans.rs',
   'out.push(Effect::Reattached);\n        self.tell_ancestors(out);',
   'out.push(Effect::Reattached);'),

@@ -131,6 +131,12 @@ pub(super) fn unacknowledged(fd: BorrowedFd<'_>) -> usize {
     if asked == -1 { 0 } else { usize::try_from(count).unwrap_or(0) }
 }
 
+/// Clears the parent-death signal of this thread. A process has one if it is the thread that has it.
+pub(crate) fn clear_parent_death_signal() -> nix::Result<()> {
+    let none: Option<Signal> = None;
+    nix::sys::prctl::set_pdeathsig(none)
+}
+
 /// Sends this process a signal of any number.
 pub(crate) fn signal_self(number: i32) {
     // SAFETY: passes numbers; the kernel rejects an invalid signal.

@@ -1,5 +1,5 @@
 //! The parent-death signal of a member: the kernel kills the member when its parent ends, until it
-//! detaches.
+//! detaches, or until it may find another parent: then the engine clears it.
 //!
 //! The kernel keeps the parent-death signal per thread, and only the thread itself can clear it. A
 //! process gets it in its first thread, which belongs to the program. Therefore libi's own thread
@@ -10,9 +10,8 @@ use std::io;
 use std::sync::mpsc::sync_channel;
 
 use nix::sys::prctl;
-use nix::sys::signal::Signal;
 
-use crate::engine::sys::is_main_thread;
+use crate::engine::sys::{clear_parent_death_signal, is_main_thread};
 
 /// Which thread has the parent-death signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +44,9 @@ impl ParentDeathSignal {
             work();
         })?;
         // At every moment at least one of the two threads has the signal.
-        let is_own = signalled.recv() == Ok(Some(Ok(()))) && clear().is_ok();
+        let is_own = signalled.recv() == Ok(Some(Ok(()))) && clear_parent_death_signal().is_ok();
         Ok(if is_own { Self::OwnThread } else { Self::of(was_set) })
     }
-}
-
-/// Clears the parent-death signal of this thread.
-pub(super) fn clear() -> nix::Result<()> {
-    let none: Option<Signal> = None;
-    prctl::set_pdeathsig(none)
 }
 
 #[cfg(test)]

@@ -20,12 +20,11 @@ use libi_launch::machine::{Ending, Node, Notice};
 
 use super::front_calls::{FrontCalls, FrontStep, Turn};
 use super::numbers::Numbers;
-use super::parent_death::clear;
 use super::runtime::{MemberCommand, MemberInfo, MemberStage, MemberState, PARTY};
 use super::signals::{is_fatal, is_handled};
 use crate::engine::fd_sentinel::fds_were_closed;
 use crate::engine::session_io::SessionIo;
-use crate::engine::sys::{kill_group, signal_self};
+use crate::engine::sys::{clear_parent_death_signal, kill_group, signal_self};
 use crate::engine::{Engine, EngineSink, NodeId};
 use crate::executor::{CallRequest, Reactor, Shared};
 
@@ -108,7 +107,7 @@ impl Reactor for MemberReactor {
                 }
                 MemberCommand::ClearParentDeathSignal => {
                     let mut shared = self.sink.shared.lock();
-                    shared.state.parent_death_cleared = Some(clear());
+                    shared.state.parent_death_cleared = Some(clear_parent_death_signal());
                     self.sink.shared.announce(shared);
                 }
                 MemberCommand::Print(stream, pipe) => {

@@ -16,14 +16,14 @@ use nix::errno::Errno;
 use super::MemberError;
 use super::comm::PartsByRank;
 use super::numbers::Numbers;
-use super::parent_death::{ParentDeathSignal, clear};
+use super::parent_death::ParentDeathSignal;
 use super::reactor::{FLUSH_TIMEOUT, MemberReactor, MemberSink};
 use super::stdio::{LinkStreams, redirect};
 use crate::engine::Engine;
 use crate::engine::fd_sentinel::{FdSentinel, SentinelSlot, fds_were_closed};
 use crate::engine::session_io::SessionIo;
 use crate::engine::stream::Stream;
-use crate::engine::sys::{duplicate, is_main_thread};
+use crate::engine::sys::{clear_parent_death_signal, duplicate, is_main_thread};
 use crate::executor::{CallRequest, Executor, Progress, Shared};
 use crate::talk::{Pending, Reading, ReadingWithMissing, with_missing};
 
@@ -246,7 +246,7 @@ impl MemberRuntime {
         }
         let cleared = match self.parent_death {
             ParentDeathSignal::Unset => Ok(()),
-            ParentDeathSignal::MainThread => clear(),
+            ParentDeathSignal::MainThread => clear_parent_death_signal(),
             ParentDeathSignal::OwnThread => {
                 self.send(MemberCommand::ClearParentDeathSignal);
                 self.wait(CLEAR_TIMEOUT, |state| state.parent_death_cleared).unwrap_or(Err(Errno::ETIMEDOUT))

@@ -8,16 +8,30 @@ use libi::{Cause, Exit, HostIndex, LinkPolicy, OnLoss, Rules};
 use crate::options;
 use crate::scene::{GRACE, SILENCE, Scene, ranks};
 use libi_testkit::labs::netns::{ALL, Network};
+use libi_testkit::launching::is_every_case_asked_for;
 
 const HOSTS: u32 = 7;
 /// So many calls take longer than it takes to make a host fail.
 const CALLS: u32 = 600;
 const SILENT: &[Cause] = &[Cause::HeartbeatLost, Cause::Closed];
 
-/// Members make calls all the time. A host that is silent for so long is lost, and those below it have as
+/// So many take longer than 30 seconds.
+const CALLS_FOR_LONG: u32 = 6_000;
+
+/// Members make so many calls one after the other. A host that is silent for so long is lost, and those below it have as
 /// long again to be back.
 fn calling(network: Network, victims: &[u32], silence: Duration, links: LinkPolicy) -> Scene {
-    let calls = format!("talk:survive:{CALLS}:7:9999");
+    calling_often(CALLS, network, victims, silence, links)
+}
+
+fn calling_often(
+    calls: u32,
+    network: Network,
+    victims: &[u32],
+    silence: Duration,
+    links: LinkPolicy,
+) -> Scene {
+    let calls = format!("talk:survive:{calls}:7:9999");
     let rules = Rules { peer_timeout: silence, kill_grace: GRACE, ..Rules::default() };
     let options = options(network.backend()).rules(rules).links(links).on_loss(OnLoss::Continue);
     let options = options.strategy("kary:2".parse().unwrap());
@@ -30,6 +44,17 @@ fn calling(network: Network, victims: &[u32], silence: Duration, links: LinkPoli
 }
 
 impl Scene {
+    /// The second host is cut off for so long while calls are made.
+    fn is_cut_off_for(&mut self, long: Duration) {
+        let since = Instant::now();
+        self.network.cut("h2");
+        while let Some(event) = self.front.next_event(long.saturating_sub(since.elapsed())) {
+            self.heard.note(event);
+        }
+        assert!(!self.heard.out(0).contains("left:"), "all calls were over before");
+        self.network.heal();
+    }
+
     /// The first victim is lost because it is silent, the others with it, and no others; all others agree
     /// on every call, and make calls without the lost.
     fn goes_on_without_victims(&mut self) {
@@ -80,13 +105,21 @@ fn a_host_in_the_middle_that_is_back_in_time_is_not_lost() {
     const CUT: Duration = Duration::from_secs(3);
     let Some(network) = Network::of(HOSTS) else { return };
     let mut scene = calling(network, &[], 4 * SILENCE, LinkPolicy::Direct);
+    scene.is_cut_off_for(CUT);
+    scene.goes_on_without_victims();
+    scene.end();
+}
+
+/// The network works again when the host has been given up: nothing that was on its way does harm.
+#[test]
+fn a_host_in_the_middle_that_is_back_after_30_seconds_stays_lost_and_calls_go_on() {
+    const CUT: Duration = Duration::from_secs(30);
+    let Some(network) = is_every_case_asked_for().then(|| Network::of(HOSTS)).flatten() else { return };
+    let silence = Rules::default().peer_timeout;
+    let mut scene = calling_often(CALLS_FOR_LONG, network, &[2], silence, LinkPolicy::Direct);
     let since = Instant::now();
-    scene.network.cut("h2");
-    while let Some(event) = scene.front.next_event(CUT.saturating_sub(since.elapsed())) {
-        scene.heard.note(event);
-    }
-    assert!(!scene.heard.out(0).contains("left:"), "all calls were over before");
-    scene.network.heal();
+    scene.is_cut_off_for(CUT);
+    scene.nothing_is_left_where_it_was_lost(since);
     scene.goes_on_without_victims();
     scene.end();
 }

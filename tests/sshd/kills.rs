@@ -4,7 +4,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use libi::{FrontEnd, Policy};
+use libi::{Engine, Exit, FrontEnd, OnLoss, Policy, Shape, Strategy};
 
 use crate::options;
 use libi_testkit::labs::{MARK, Marked, Process, Sshd, within};
@@ -101,6 +101,33 @@ fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_sess
         !lost.is_empty()
     });
     drop(session);
+    mark.nothing_is_left();
+}
+
+/// Its ssh ends with it, and the servers that have started the hosts below end their sessions: that does not end
+/// the hosts, which find another parent.
+#[test]
+fn a_leader_that_is_killed_while_calls_go_on_costs_its_host_alone() {
+    const HOSTS: u32 = 6;
+    let Some(lab) = Sshd::up() else { return };
+    let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
+    let words = ["join", "talk:survive:2000:7:9999", "finish:60000"];
+    let members = mark.program(&lab.member(), &format!("n[0-{}]", HOSTS - 1), &words);
+    let options = options(lab.ssh("main")).engine(Engine::Apart).on_loss(OnLoss::Continue);
+    let session = launch_with(&front, &[members], &options.strategy(Strategy::Static(Shape::Chain)));
+    let mut heard = Heard::default();
+    heard.until(&front, "all make calls", |heard| (0..HOSTS).all(|rank| heard.out(rank).contains('\n')));
+    let mut leaders = leaders(&mark);
+    leaders.sort_by_key(|leader| leader.pid); // in a chain they are started one after the other
+    leaders[HOSTS as usize / 2].kill();
+    heard.until(&front, "all have ended", |heard| heard.done);
+    let lost: Vec<u32> = heard.lost.keys().map(|host| host.0).collect();
+    assert!(matches!(lost[..], [1..5]), "{lost:?}: {}", heard.described());
+    for rank in (0..HOSTS).filter(|rank| !lost.contains(rank)) {
+        assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "rank {rank}: {}", heard.described());
+        assert_eq!(heard.out(rank), heard.out(0), "rank {rank}");
+    }
+    drop((session, front));
     mark.nothing_is_left();
 }
 

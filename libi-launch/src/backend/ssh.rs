@@ -30,7 +30,9 @@
 //! EOF and end. A program that has never joined and does not read its input would stay, so each
 //! program gets a [parent death signal](crate::quote::command_with_death_signal) that kills it when
 //! the sshd process that started it ends, where the host supports that. The signal does not reach
-//! processes that such a program has started itself.
+//! processes that such a program has started itself. The process that leads a host has none any more
+//! once it may find another parent, which is when the session comes up with
+//! [`OnLoss::Continue`](crate::options::OnLoss::Continue) and hosts connect directly.
 //!
 //! # What the user decides
 //! Trust: `StrictHostKeyChecking`, known hosts, keys, agents and their forwarding, Kerberos, jump

@@ -299,6 +299,9 @@ pub enum Effect {
     /// Forget the channel and the connection of the link to the parent, which is closed: it may be
     /// connected once more.
     Reopen(LinkId),
+    /// This process may find another parent. If it was to be killed at the end of what has started it, as a
+    /// program of sshd is, it is not any more: from now on it ends by itself if no node above takes it.
+    OutlivesStarter,
     /// Accept connections of hosts that have lost their parent, which prove knowledge of this key, and
     /// report each with [`Event::OrphanArrived`].
     AcceptOrphans(LinkKey),

@@ -14,6 +14,7 @@
 //!
 //! | state of a host | event | next state |
 //! |---|---|---|
+//! | `Attached` | it hears which nodes are above its parent | `Attached`; `OutlivesStarter`: the end of sshd, whose connection came from the parent, does not end it |
 //! | `Attached` | the parent is lost, and there are others above it | `Seeks` the first of these |
 //! | `Attached` | the parent is lost, and there are none | it ends, with everything below it |
 //! | `Seeks` | the link to the old parent ends once more, in the other direction | `Seeks` |
@@ -35,6 +36,8 @@
 //! of ends: a host repeats all that it has passed on, and the front end knows each end once. Output that may
 //! be lost is sent again, see `output_order.rs`.
 
+mod severed;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -42,6 +45,7 @@ use libi_core::ids::{HostIndex, LinkId};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
+pub(super) use self::severed::Severed;
 use super::message::{Ancestor, ChildMessage, OrphanClaim};
 
 /// How often an orphan tries all nodes above.
@@ -81,15 +85,6 @@ enum OwnState {
     Claims { nth: usize, round: u32, until: Instant },
 }
 
-/// A child that is lost, and had hosts below it.
-#[derive(Debug)]
-pub(super) struct Severed {
-    pub(super) lost: HostIndex,
-    /// The hosts that are not back.
-    pub(super) hosts: BTreeSet<HostIndex>,
-    pub(super) until: Instant,
-}
-
 /// What a host that has lost its parent does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Search {
@@ -121,9 +116,14 @@ impl Orphans {
         matches!(self.state, OwnState::Claims { .. })
     }
 
+    /// Whether there are nodes above the parent.
+    pub(super) fn has_others(&self) -> bool {
+        self.ancestors.len() > 1
+    }
+
     /// The parent is lost. False if there is no other.
     pub(super) fn begin(&mut self, now: Instant, timeout: Duration) -> bool {
-        let has_others = self.ancestors.len() > 1;
+        let has_others = self.has_others();
         if has_others {
             self.state = OwnState::Seeks { nth: 0, round: 0, at: None, until: now + timeout };
         }
@@ -200,152 +200,6 @@ impl Orphans {
             )
         };
         self.told.extend(reports.iter().filter(is_kept).cloned());
-    }
-}
-
-/// At a node above.
-impl Orphans {
-    pub(super) fn set_top(&mut self, is_top: bool) {
-        self.is_top = is_top;
-    }
-
-    pub(super) fn is_top(&self) -> bool {
-        self.is_top
-    }
-
-    /// The ranks at and below a child.
-    pub(super) fn set_behind(&mut self, link: LinkId, ranks: Ranks) {
-        self.behind.insert(link, ranks);
-    }
-
-    /// Further ranks are at or below a child.
-    pub(super) fn extend_behind(&mut self, link: LinkId, ranks: &Ranks) {
-        self.behind.entry(link).or_default().add_all(ranks);
-    }
-
-    pub(super) fn behind(&self, link: LinkId) -> Option<&Ranks> {
-        self.behind.get(&link)
-    }
-
-    /// The hosts below a child that was adopted.
-    pub(super) fn below(&self, link: LinkId) -> Option<&BTreeSet<HostIndex>> {
-        self.below.get(&link)
-    }
-
-    /// A child is lost that had these hosts below it.
-    pub(super) fn sever(&mut self, link: LinkId, severed: Severed) {
-        self.behind.remove(&link);
-        self.below.remove(&link);
-        self.alone.insert(link);
-        self.severed.insert(link, severed);
-    }
-
-    /// A child is gone. Whether it is reported alone: what is said of the hosts below it does not follow from
-    /// that, or this node has not launched it.
-    pub(super) fn is_alone(&mut self, link: LinkId) -> bool {
-        self.below.remove(&link);
-        self.behind.remove(&link);
-        self.alone.remove(&link)
-    }
-
-    /// Whether hosts may still come back.
-    pub(super) fn awaits(&self) -> bool {
-        !self.severed.is_empty()
-    }
-
-    /// The hosts that may come back.
-    pub(super) fn awaited(&self) -> impl Iterator<Item = HostIndex> + '_ {
-        self.severed.values().flat_map(|severed| severed.hosts.iter().copied())
-    }
-
-    /// A host was given up, or has failed. Returns the connection of its orphan, which is not adopted any more.
-    pub(super) fn forget(&mut self, host: HostIndex) -> Option<LinkId> {
-        for hosts in self.below.values_mut() {
-            hosts.remove(&host);
-        }
-        let is_of = |claim: &Option<OrphanClaim>| claim.as_ref().is_some_and(|claim| claim.host == host);
-        let link = *self.arriving.iter().find(|(_, (_, claim))| is_of(claim))?.0;
-        self.arriving.remove(&link);
-        Some(link)
-    }
-
-    /// An orphan has connected.
-    pub(super) fn arrives(&mut self, link: LinkId, until: Instant) {
-        self.arriving.insert(link, (until, None));
-    }
-
-    pub(super) fn is_arriving(&self, link: LinkId) -> bool {
-        self.arriving.contains_key(&link)
-    }
-
-    /// An orphan has said who it is. False if it has said so before.
-    pub(super) fn claims(&mut self, link: LinkId, claim: OrphanClaim) -> bool {
-        match self.arriving.get_mut(&link) {
-            Some((_, said)) if said.is_none() => {
-                *said = Some(claim);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    pub(super) fn leaves(&mut self, link: LinkId) {
-        self.arriving.remove(&link);
-    }
-
-    /// An orphan that is awaited: its link, the severed one, what it has said, and the hosts that are
-    /// back with it.
-    pub(super) fn next_awaited(&mut self) -> Option<(LinkId, LinkId, OrphanClaim, BTreeSet<HostIndex>)> {
-        let awaited = |claim: &OrphanClaim| {
-            let mut severed = self.severed.iter();
-            severed.find(|(_, severed)| severed.hosts.contains(&claim.host)).map(|(link, _)| *link)
-        };
-        let mut arriving = self.arriving.iter();
-        let found = arriving.find_map(|(link, (_, claim))| Some((*link, awaited(claim.as_ref()?)?)));
-        let (link, old) = found?;
-        let claim = self.arriving.remove(&link)?.1?;
-        let hosts = &mut self.severed.get_mut(&old)?.hosts;
-        let mut back: BTreeSet<HostIndex> = claim.below.iter().copied().collect();
-        back.insert(claim.host);
-        back.retain(|host| hosts.remove(host));
-        let mut below = back.clone();
-        below.remove(&claim.host);
-        self.below.insert(link, below);
-        self.alone.insert(link);
-        Some((link, old, claim, back))
-    }
-
-    /// A severed child whose orphans have had their time, or are all back.
-    pub(super) fn next_over(&mut self, now: Instant) -> Option<(LinkId, Severed)> {
-        let mut severed = self.severed.iter();
-        let link = *severed.find(|(_, severed)| severed.until <= now || severed.hosts.is_empty())?.0;
-        Some((link, self.severed.remove(&link)?))
-    }
-
-    /// Connections of orphans that have had their time.
-    pub(super) fn late(&mut self, now: Instant) -> Vec<LinkId> {
-        let late = self.arriving.iter().filter(|(_, (until, _))| *until <= now).map(|(link, _)| *link);
-        let late: Vec<LinkId> = late.collect();
-        late.iter().for_each(|link| drop(self.arriving.remove(link)));
-        late
-    }
-
-    /// This node ends: returns the connections of orphans.
-    pub(super) fn end(&mut self) -> Vec<LinkId> {
-        self.severed.clear();
-        std::mem::take(&mut self.arriving).into_keys().collect()
-    }
-
-    /// When something is due.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let own = match self.state {
-            OwnState::Seeks { at, .. } => at,
-            OwnState::Claims { until, .. } => Some(until),
-            OwnState::Attached => None,
-        };
-        let severed = self.severed.values().map(|severed| severed.until);
-        let arriving = self.arriving.values().map(|(until, _)| *until);
-        own.into_iter().chain(severed).chain(arriving).min()
     }
 }
 

@@ -11,6 +11,7 @@ use super::SessionIo;
 use crate::engine::Turn;
 use crate::engine::direct_listener::Admission;
 use crate::engine::link_io::LinkIo;
+use crate::engine::sys::clear_parent_death_signal;
 
 /// Signals by which users end programs.
 const ENDING_SIGNALS: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGKILL, libc::SIGTERM];
@@ -126,6 +127,10 @@ impl SessionIo {
                 self.tell_group(libi_comm::Event::Forsaken(link, reason), turn);
             }
             Effect::Reattached => self.reattached(turn),
+            // On a failure it is lost with its starter, as it would be without this.
+            Effect::OutlivesStarter => {
+                let _ = clear_parent_death_signal();
+            }
             Effect::WakeAt(at) => self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at))),
             Effect::Notify(notice) => turn.sink.notice(turn.id, notice, &self.node, turn.now),
         }

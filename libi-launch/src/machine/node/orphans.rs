@@ -237,6 +237,11 @@ impl Node {
 
 /// At a host that has lost its parent.
 impl Node {
+    /// Whether this process may find another parent, in a session that is up.
+    pub(super) fn may_become_orphan(&self) -> bool {
+        self.hosts_reconnect() && self.leads().is_some() && !self.attachment.is_detached()
+    }
+
     /// The parent is lost. Returns whether this host may find another one.
     pub(super) fn becomes_orphan(&mut self, now: Instant, out: &mut Vec<Effect>) -> bool {
         if self.orphans.has_claimed() {
@@ -247,8 +252,10 @@ impl Node {
         if self.orphans.is_orphan() {
             return true; // it is the old parent that has ended once more
         }
-        let is_able = self.hosts_reconnect() && self.leads().is_some() && !self.attachment.is_detached();
-        if !is_able || !self.stage.is_up() || !self.orphans.begin(now, self.time_to_be_back()) {
+        if !self.may_become_orphan()
+            || !self.stage.is_up()
+            || !self.orphans.begin(now, self.time_to_be_back())
+        {
             return false;
         }
         self.abandon_growth(now, out);

@@ -144,6 +144,9 @@ impl Node {
             (ParentMessage::End(ending), _) => self.end(ending, now, out),
             (ParentMessage::Ancestors(ancestors), _) => {
                 self.orphans.set_ancestors(ancestors);
+                if self.may_become_orphan() && self.orphans.has_others() {
+                    out.push(Effect::OutlivesStarter);
+                }
                 self.tell_ancestors(out);
             }
             (ParentMessage::Adopts(ancestors), _) => self.adopted_by(ancestors, now, out)?,

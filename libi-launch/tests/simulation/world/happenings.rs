@@ -98,7 +98,7 @@ impl World for Cluster {
                 self.on_session_up(from, tree, agenda);
             }
             Effect::Cut(link, _) | Effect::Severed(link, ..) => self.on_link_cut(from, link),
-            Effect::Adopted { .. } | Effect::Reattached | Effect::Forsaken(..) => {}
+            Effect::Adopted { .. } | Effect::Reattached | Effect::Forsaken(..) | Effect::OutlivesStarter => {}
             Effect::Notify(notice) => {
                 self.on_notice(from, &notice, agenda);
                 match notice {
