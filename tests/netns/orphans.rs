@@ -18,12 +18,13 @@ const SILENT: &[Cause] = &[Cause::HeartbeatLost, Cause::Closed];
 /// So many take longer than 30 seconds.
 const CALLS_FOR_LONG: u32 = 6_000;
 
-/// Members make so many calls one after the other. A host that is silent for so long is lost, and those below it have as
-/// long again to be back.
+/// Members make calls that take longer than it takes to make a host fail.
 fn calling(network: Network, victims: &[u32], silence: Duration, links: LinkPolicy) -> Scene {
     calling_often(CALLS, network, victims, silence, links)
 }
 
+/// Members make so many calls one after the other. A host that is silent for so long is lost, and those below
+/// it have as long again to be back.
 fn calling_often(
     calls: u32,
     network: Network,

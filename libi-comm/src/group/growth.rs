@@ -55,8 +55,8 @@
 //! | the process that would pass the plan on | | the report is repeated in the next round, see `joining` |
 //!
 //! A new process that is an orphan before its `Welcome` has no part in any plan. It says so to the process
-//! that adopts it (`AwaitsWelcome`, with the members that wait), answers each `Halt` with the members that wait there and below, and is
-//! welcomed by the plan with these.
+//! that adopts it, with the members that wait there and below (`AwaitsWelcome`), answers each `Halt` with
+//! these, and is welcomed by the plan with them. Hosts that have come below it since are reported after that.
 //!
 //! # Keys
 //! The leader of a new host is a server of keys. Its `Welcome` says how many fences the process above it

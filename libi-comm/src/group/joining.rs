@@ -220,6 +220,11 @@ impl Joining {
         self.claimed.insert(link, ranks);
     }
 
+    /// These orphans are branches from now on.
+    pub(super) fn are_branches(&mut self, links: impl Iterator<Item = LinkId>) {
+        links.for_each(|link| drop(self.claimed.remove(&link)));
+    }
+
     /// Others say in which round a lost process had joined.
     pub(super) fn had_joined(&mut self, joined: &[(Rank, u64)]) {
         for (rank, round) in joined {

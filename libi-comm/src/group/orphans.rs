@@ -121,6 +121,7 @@ impl GroupView {
             .partition(|adoption| joined.contains(&adoption.link));
         self.joining = joining;
         let joined: Vec<Adoption> = joined;
+        self.joining_members.are_branches(joined.iter().map(|adoption| adoption.link));
         // What is adopted instead of another adopted process has come later.
         for adoption in &joined {
             if replaced.iter().all(|severed| severed.link != adoption.instead_of) {

@@ -112,7 +112,7 @@ impl GroupView {
                     left.remove_all(&died);
                     branch.ranks.add_all(&left);
                     let mut missed = left.clone();
-                    // Orphans that are back already have reported none of these as theirs.
+                    // Orphans that are back already bring theirs along.
                     for adoption in self.joining.iter_mut().filter(|joining| joining.instead_of == *link) {
                         let claimed = self.joining_members.claimed.get(&adoption.link);
                         let back = claimed.map_or_else(Ranks::new, |claimed| claimed.intersection(&missed));
@@ -143,8 +143,6 @@ impl GroupView {
         let is_of_use =
             |link: &LinkId| severed.contains_key(link) || branches.iter().any(|branch| branch.link == *link);
         self.joining_members.died.retain(|link, _| is_of_use(link));
-        let is_no_branch = |link: &LinkId| self.joining.iter().any(|adoption| adoption.link == *link);
-        self.joining_members.claimed.retain(|link, _| is_no_branch(link));
         admitted
     }
 
