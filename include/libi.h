@@ -243,6 +243,8 @@ typedef enum libi_result {
   LIBI_ERR_NOT_RESTARTED = 37,
   /** The session has not grown; the text has the reason. */
   LIBI_ERR_NOT_GROWN = 38,
+  /** A session cannot be attached to; the text has the reason. */
+  LIBI_ERR_NOT_ATTACHED = 39,
   /** Members that are needed are lost; the text names them. */
   LIBI_ERR_PEER_LOST = 50,
   /** The front end is lost. */
@@ -1019,6 +1021,31 @@ libi_result libi_options_set_restarts(libi_options *options, uint32_t restarts);
 libi_result libi_options_set_replace_master(libi_options *options, bool replace);
 
 /**
+ * Has the session go on when its front end ends, in whichever way, for at most this time without
+ * one. libi_front_attach() finds it by the ticket file, which is written for its owner alone, and
+ * removed when the session is over. A process of its own launches the session and keeps it, on
+ * this machine: this program, if it has called libi_agent_serve_if_asked(), or that of
+ * libi_options_set_keeper(). libi_session_free() and libi_front_free() leave such a session,
+ * libi_session_terminate() ends it. A launch with a ticket file is that of one session. NULL, the
+ * default: the session ends with its front end.
+ *
+ * Returns LIBI_OK or LIBI_ERR_NULL. Since 0.1.
+ */
+libi_result libi_options_set_detached(libi_options *options,
+                                      const char *ticket,
+                                      libi_timeout limit);
+
+/**
+ * Sets the program that keeps a detached session: one that calls libi_agent_serve_if_asked()
+ * first, as the programs libi and libi-agent do. NULL, the default, for this program, which has to
+ * have called that. Front ends on other machines may have the session only if it is reachable:
+ * otherwise the keeper listens on the loopback address alone.
+ *
+ * Returns LIBI_OK; LIBI_ERR_STATE without libi_options_set_detached(); or LIBI_ERR_NULL. Since 0.1.
+ */
+libi_result libi_options_set_keeper(libi_options *options, const char *program, bool reachable);
+
+/**
  * Sets how many launches this process may have in flight at a time, so that it spares the machine
  * that it runs on; by default as many as keep it busy. A launch is in flight from the start of its
  * remote shell until its host has said hello, or until the remote shell has ended. Hosts that are
@@ -1086,8 +1113,8 @@ typedef void (*libi_event_callback)(void *userdata, const libi_event *event);
 libi_result libi_front_new(libi_progress progress_by, libi_front **front);
 
 /**
- * Frees a front end and ends all its sessions: members that have not detached are killed. NULL
- * is allowed.
+ * Frees a front end and ends all its sessions: members that have not detached are killed. Detached
+ * sessions go on. NULL is allowed.
  *
  * Objects of its sessions stay valid and have to be freed; calls that need a running session
  * return LIBI_ERR_ENDED. When called from its own event callback, it is freed after that has
@@ -1126,6 +1153,21 @@ libi_result libi_front_start(libi_front *front,
                              const libi_options *options,
                              libi_session **sessions,
                              size_t room);
+
+/**
+ * Attaches to a session that was launched with libi_options_set_detached() and has this ticket
+ * file. A front end that had it before has it no more, and gets LIBI_EVENT_REVOKED. Events that
+ * the one before has not taken, and messages that it has not received, follow. Any thread, at any
+ * time.
+ *
+ * Returns LIBI_OK with a session, to be freed with libi_session_free(); LIBI_ERR_NOT_ATTACHED
+ * (libi_last_error() has the reason), also when the timeout has elapsed; or LIBI_ERR_NULL. Since
+ * 0.1.
+ */
+libi_result libi_front_attach(libi_front *front,
+                              const char *ticket,
+                              libi_timeout timeout,
+                              libi_session **session);
 
 /**
  * The report of the last libi_front_launch() that returned LIBI_ERR_NOT_LAUNCHED.
@@ -1218,8 +1260,8 @@ typedef enum libi_ranks {
    */
   LIBI_RANKS_MISSING = 3,
   /**
-   * Only in a member: all members that came up without LIBI_RANKS_MISSING. The same at all of them
-   * after libi_member_barrier().
+   * Only in a member: all members that came up without LIBI_RANKS_MISSING. The same at all of
+   * them after libi_member_barrier().
    */
   LIBI_RANKS_LEFT = 4
 } libi_ranks;
@@ -1245,11 +1287,16 @@ typedef struct libi_session_info {
   uint32_t direct;
   /** Hosts that could not get a direct link and use the channel of the remote shell instead. */
   uint32_t fell_back;
+  /**
+   * Bytes of output that were dropped while a detached session had no front end, before this one
+   * has attached to it.
+   */
+  uint64_t missed;
 } libi_session_info;
 
 /**
- * Frees a session and ends it: members that have not detached are killed. NULL is allowed.
- * Since 0.1.
+ * Frees a session and ends it: members that have not detached are killed. A detached session goes
+ * on (libi_options_set_detached()). NULL is allowed. Since 0.1.
  */
 void libi_session_free(libi_session *session);
 

@@ -356,6 +356,14 @@ public:
     options &agent_file(const std::string &file) {
         return self(libi_options_set_agent_file(get(), file.c_str()));
     }
+    /** The session goes on without a front end for so long; see libi_options_set_detached(). */
+    options &detached(const std::string &ticket, milliseconds limit) {
+        return self(libi_options_set_detached(get(), ticket.c_str(), detail::timeout_of(limit)));
+    }
+    /** The program that keeps it; this one if it is empty. */
+    options &keeper(const std::string &program, bool reachable = false) {
+        return self(libi_options_set_keeper(get(), program.empty() ? nullptr : program.c_str(), reachable));
+    }
     options &any_programs(bool any = true) { return self(libi_options_set_any_programs(get(), any)); }
     options &backend(libi_backend backend) { return self(libi_options_set_backend(get(), backend, nullptr)); }
     options &backend(libi_backend backend, const std::string &program) {
@@ -517,7 +525,7 @@ public:
     pending start_recv() { return make<pending, libi_pending>(libi_session_start_recv); }
 };
 
-/** A front end. The destructor ends all its sessions. */
+/** A front end. The destructor ends all its sessions but those that are detached. */
 class front_end : public detail::owned<libi_front, libi_front_free> {
 public:
     explicit front_end(libi_progress progress = LIBI_PROGRESS_THREAD) {
@@ -541,6 +549,12 @@ public:
     }
     std::vector<session> start(const distributions &what, const options &how = options()) {
         return begin(libi_front_start, what, how);
+    }
+    /** The session that was launched with options::detached() and has this ticket file. */
+    session attach(const std::string &ticket, milliseconds timeout) {
+        libi_session *found = nullptr;
+        detail::check(libi_front_attach(get(), ticket.c_str(), detail::timeout_of(timeout), &found));
+        return session(found);
     }
     /** The report of the last launch() that has failed; empty if there is none. */
     libi::report report() const { return make<libi::report, libi_report>(libi_front_report); }

@@ -26,9 +26,10 @@
 use std::path::PathBuf;
 
 use libi_launch::delivery::DIRECTORY_ENV;
-use libi_launch::options::AGENT_ARG;
+use libi_launch::options::{AGENT_ARG, KEEPER_ARG};
 use nix::sys::signal::{SigSet, Signal};
 
+use crate::front::keeper;
 use crate::member;
 
 /// The exit status of an agent that cannot join.
@@ -37,8 +38,11 @@ const CANNOT_JOIN: i32 = 3;
 /// Serves as an agent and never returns, if this process was started as one. Call it at the beginning
 /// of `main`, before threads are started and standard streams are used.
 pub fn serve_if_asked() {
-    if !is_asked() {
-        return;
+    if is_asked_for(KEEPER_ARG) {
+        serve_as_keeper();
+    }
+    if !is_asked_for(AGENT_ARG) {
+        return keeper::serves();
     }
     remove_delivery();
     let mut signals = SigSet::empty();
@@ -60,14 +64,19 @@ pub fn serve_if_asked() {
     std::process::exit(status);
 }
 
-/// Whether the last argument of this process asks for an agent.
-fn is_asked() -> bool {
+/// Serves as the process that keeps a [detached](crate::LaunchOptions::detached) session.
+fn serve_as_keeper() -> ! {
+    std::process::exit(i32::from(keeper::serve().is_err()));
+}
+
+/// Whether this is the last argument of this process.
+fn is_asked_for(what: &str) -> bool {
     match std::env::args_os().last() {
-        Some(last) => last == AGENT_ARG,
+        Some(last) => last == what,
         // The arguments of a static C program are not known here in another way.
         None => std::fs::read("/proc/self/cmdline").is_ok_and(|words| {
             let last = words.strip_suffix(b"\0").and_then(|words| words.rsplit(|byte| *byte == 0).next());
-            last == Some(AGENT_ARG.as_bytes())
+            last == Some(what.as_bytes())
         }),
     }
 }

@@ -1,12 +1,14 @@
 //! The examples in C and C++: each prints what its head says, linked in both ways, and leaves
 //! nothing, even if it is killed.
 //!
-//! Beside them that of survival, in Rust, is run.
+//! Beside them those of survival and of daemons that are found again, in Rust, are run.
 //!
 //! The C++ header is tested here as well. That the examples build where libi is installed is tested
 //! by `packages`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "examples/daemons.rs"]
+mod daemons;
 #[path = "examples/gdbservers.rs"]
 mod gdbservers;
 #[path = "examples/killing.rs"]

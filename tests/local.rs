@@ -18,6 +18,8 @@ mod failing;
 mod growing;
 #[path = "local/input.rs"]
 mod input;
+#[path = "local/keeping.rs"]
+mod keeping;
 #[path = "local/killing.rs"]
 mod killing;
 #[path = "local/output.rs"]

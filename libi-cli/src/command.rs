@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{doctor, hosts, plan, run, shell, simulate, trace};
+use crate::{attach, doctor, hosts, plan, run, shell, simulate, trace};
 
 /// Launch processes on thousands of hosts, diagnose hosts, plan and simulate
 /// launches, expand host lists, and analyse recorded launches.
@@ -22,7 +22,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Launch a program on hosts, forward its output, and report how it ended
     #[command(after_help = run::EXAMPLES)]
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
+    /// Follow processes that were started with libi run --detached
+    #[command(after_help = attach::EXAMPLES)]
+    Attach(attach::AttachArgs),
     /// Run one command after another on hosts that are connected once
     #[command(after_help = shell::EXAMPLES)]
     Shell(shell::ShellArgs),

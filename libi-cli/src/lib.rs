@@ -6,6 +6,7 @@
 //! Exit statuses: 0 success, 1 a member failed, 2 the command line or its input is invalid, 3 the
 //! launch failed, 4 contact with a host was lost, 124 a time limit expired, 128 + n ended by signal n.
 
+mod attach;
 mod backend;
 mod command;
 mod doctor;
@@ -36,6 +37,9 @@ pub fn run() -> ExitCode {
     let done = match Cli::parse_from(words).command {
         Command::Run(arguments) => {
             return run::run(&arguments).unwrap_or_else(CliError::report);
+        }
+        Command::Attach(arguments) => {
+            return attach::run(&arguments).unwrap_or_else(CliError::report);
         }
         Command::Shell(arguments) => {
             return shell::run(&arguments).unwrap_or_else(CliError::report);

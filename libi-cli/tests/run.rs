@@ -9,6 +9,8 @@ use libi_testkit::programs;
 
 #[path = "run/endings.rs"]
 mod endings;
+#[path = "run/keeping.rs"]
+mod keeping;
 #[path = "run/killing.rs"]
 mod killing;
 #[path = "run/output.rs"]

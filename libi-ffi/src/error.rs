@@ -105,6 +105,9 @@ impl From<libi::Error> for CallError {
             E::NoInput | E::NoAgents | E::NotUp => LIBI_ERR_STATE,
             E::NotRestarted { .. } => LIBI_ERR_NOT_RESTARTED,
             E::NotGrown { .. } => LIBI_ERR_NOT_GROWN,
+            E::NotAttached { .. } => LIBI_ERR_NOT_ATTACHED,
+            E::OneDetached => LIBI_ERR_ARGUMENT,
+            E::NoKeeper => LIBI_ERR_STATE,
             E::NotInSession(_) | E::OnLossFixed(_) => LIBI_ERR_ARGUMENT,
             E::Closed | E::NoHostLeft => LIBI_ERR_ENDED,
             // What later versions add.

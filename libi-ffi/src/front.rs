@@ -1,12 +1,14 @@
 //! The front end.
 
+use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use libc::{c_int, c_void};
+use libc::{c_char, c_int, c_void};
 use libi::{Error, FrontEnd, LaunchOptions, LaunchReport, Session};
 
 use crate::args::{self, OutParam};
@@ -119,8 +121,8 @@ pub unsafe extern "C" fn libi_front_new(
     code(new())
 }
 
-/// Frees a front end and ends all its sessions: members that have not detached are killed. NULL
-/// is allowed.
+/// Frees a front end and ends all its sessions: members that have not detached are killed. Detached
+/// sessions go on. NULL is allowed.
 ///
 /// Objects of its sessions stay valid and have to be freed; calls that need a running session
 /// return LIBI_ERR_ENDED. When called from its own event callback, it is freed after that has
@@ -178,6 +180,33 @@ pub unsafe extern "C" fn libi_front_start(
 ) -> libi_result {
     // SAFETY: as documented in the header.
     unsafe { begin(front, (distributions, count), options, (sessions, room), FrontEnd::start_all) }
+}
+
+/// Attaches to a session that was launched with libi_options_set_detached() and has this ticket
+/// file. A front end that had it before has it no more, and gets LIBI_EVENT_REVOKED. Events that
+/// the one before has not taken, and messages that it has not received, follow. Any thread, at any
+/// time.
+///
+/// Returns LIBI_OK with a session, to be freed with libi_session_free(); LIBI_ERR_NOT_ATTACHED
+/// (libi_last_error() has the reason), also when the timeout has elapsed; or LIBI_ERR_NULL. Since
+/// 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_front_attach(
+    front: *mut libi_front,
+    ticket: *const c_char,
+    timeout: libi_timeout,
+    session: *mut *mut libi_session,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        with(front, |front| {
+            let place = OutParam::new(session, null_mut(), "session")?;
+            let ticket = args::os_bytes(ticket, "ticket")?;
+            let ticket = OsStr::from_bytes(ticket.as_bytes());
+            place.put(give_session(front.front.get()?.attach(ticket, args::timeout(timeout))?));
+            Ok(())
+        })
+    }
 }
 
 type Begin = fn(&FrontEnd, &[libi::Distribution], &LaunchOptions) -> Result<Vec<Session>, Error>;

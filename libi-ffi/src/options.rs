@@ -6,6 +6,7 @@ mod links;
 mod agent;
 mod backend;
 pub(crate) mod calls;
+mod detached;
 mod launches;
 mod stage;
 

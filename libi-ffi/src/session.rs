@@ -67,6 +67,9 @@ pub struct libi_session_info {
     pub direct: u32,
     /// Hosts that could not get a direct link and use the channel of the remote shell instead.
     pub fell_back: u32,
+    /// Bytes of output that were dropped while a detached session had no front end, before this one
+    /// has attached to it.
+    pub missed: u64,
 }
 
 /// Groups of ranks. Since 0.1.
@@ -87,16 +90,16 @@ pub enum libi_ranks {
     /// returned LIBI_OK; none unless LIBI_ON_LOSS_CONTINUE is set. For operations that were started
     /// there is libi_pending_missing().
     LIBI_RANKS_MISSING = 3,
-    /// Only in a member: all members that came up without LIBI_RANKS_MISSING. The same at all of them
-    /// after libi_member_barrier().
+    /// Only in a member: all members that came up without LIBI_RANKS_MISSING. The same at all of
+    /// them after libi_member_barrier().
     LIBI_RANKS_LEFT = 4,
 }
 
 /// cbindgen:ignore
 pub type libi_ranks_arg = c_int;
 
-/// Frees a session and ends it: members that have not detached are killed. NULL is allowed.
-/// Since 0.1.
+/// Frees a session and ends it: members that have not detached are killed. A detached session goes
+/// on (libi_options_set_detached()). NULL is allowed. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_free(session: *mut libi_session) {
     // SAFETY: as documented in the header.
@@ -130,6 +133,7 @@ pub unsafe extern "C" fn libi_session_query(
                 waiting: hosts.waiting,
                 direct: links.direct,
                 fell_back: links.fell_back,
+                missed: session.missed_output(),
             })
         })
     }

@@ -118,6 +118,18 @@ impl PartialEq for Packed {
 
 impl Eq for Packed {}
 
+impl Delivery {
+    /// The file, for another process that launches in place of this one.
+    pub(crate) fn carried_file(&self) -> Option<Vec<u8>> {
+        self.file.as_ref().map(|file| file.to_vec())
+    }
+
+    /// The same delivery there.
+    pub(crate) fn with_carried_file(self, file: Vec<u8>) -> Self {
+        Self { file: Some(file.into()), ..self }
+    }
+}
+
 impl fmt::Debug for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Delivery")

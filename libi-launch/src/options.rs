@@ -7,6 +7,8 @@
 //! end is marked `#[serde(skip)]`: elsewhere it has its default.
 
 mod agent;
+mod carried;
+mod detached;
 mod engine;
 mod limits;
 mod on_loss;
@@ -27,6 +29,8 @@ use crate::machine::{LinkPolicy, Policy, Rules};
 use crate::staging::Staging;
 
 pub use agent::{AGENT_ARG, Agent, Programs};
+pub use carried::CarriedOptions;
+pub use detached::{Detached, KEEPER_ARG};
 pub use engine::{APART_ENV, Engine};
 pub use limits::{MemberLimits, ProcessLimits};
 pub use on_loss::{OnLoss, OnLossError};
@@ -157,6 +161,10 @@ pub struct LaunchOptions {
     /// [`backend`](Self::backend). An entry matches if name, user and port are equal.
     #[serde(skip)]
     pub local_hosts: HostList,
+    /// Whether the session goes on when its front end ends, and accepts another one. By default it ends
+    /// with its front end.
+    #[serde(skip)]
+    pub detached: Option<Detached>,
 }
 
 /// What becomes of what members print.
@@ -259,6 +267,7 @@ impl Default for LaunchOptions {
             restarts: 0,
             replace_master: false,
             local_hosts: HostList::new(),
+            detached: None,
         }
     }
 }
@@ -407,6 +416,13 @@ impl LaunchOptions {
     #[must_use]
     pub fn agent(mut self, agent: Agent) -> Self {
         self.agent = Some(agent);
+        self
+    }
+
+    /// Has the session go on when its front end ends: see [`detached`](field@Self::detached).
+    #[must_use]
+    pub fn detached(mut self, detached: Detached) -> Self {
+        self.detached = Some(detached);
         self
     }
 

@@ -177,6 +177,20 @@ impl Staging {
         &self.files
     }
 
+    /// The paths of the files at the front end.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &OsBytes> {
+        self.files.iter().map(|file| &file.given)
+    }
+
+    /// The same files, at these paths of this machine. One that cannot be opened cannot be read.
+    pub(crate) fn reopened(mut self, paths: Vec<OsBytes>) -> Self {
+        for (file, path) in self.files.iter_mut().zip(paths) {
+            let open = File::open(Path::new(OsStr::from_bytes(path.as_bytes())));
+            (file.given, file.file) = (path, OpenFile(open.ok().map(Arc::new)));
+        }
+        self
+    }
+
     /// How many bytes all files have together.
     #[must_use]
     pub fn bytes(&self) -> u64 {

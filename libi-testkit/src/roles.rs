@@ -40,10 +40,20 @@ impl Front {
 
     /// The same with this engine: in the program of the first of the two, or apart.
     pub fn start_with(engine: Engine, lab: &Lab, hosts: &str, words: &[&str]) -> Self {
+        Self::start_in(engine, lab, None, hosts, words)
+    }
+
+    /// The same in a session that is detached, and has this ticket file.
+    pub fn start_detached(lab: &Lab, ticket: &str, hosts: &str, words: &[&str]) -> Self {
+        Self::start_in(Engine::default(), lab, Some(ticket), hosts, words)
+    }
+
+    fn start_in(engine: Engine, lab: &Lab, ticket: Option<&str>, hosts: &str, words: &[&str]) -> Self {
         let engine = if engine == Engine::Apart { "apart" } else { "in-program" };
         let mut command = Command::new(programs::front());
         command.args([engine, lab.mark(), hosts]).args(words);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.envs(ticket.map(|ticket| ("LIBI_TEST_TICKET", ticket)));
         let mut process = command.spawn().unwrap();
         let (sender, lines) = channel();
         let out = BufReader::new(process.stdout.take().unwrap());

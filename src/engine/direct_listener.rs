@@ -67,6 +67,8 @@ pub(super) enum Admission {
     Files,
     /// This node as a parent, for each host of the session that has lost its own.
     Orphans,
+    /// The session that is kept here, for each front end that has its ticket file.
+    FrontEnds,
 }
 
 struct PendingPeer {

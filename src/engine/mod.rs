@@ -31,13 +31,14 @@ mod ciphers;
 mod confirmation;
 mod direct_connector;
 mod direct_listener;
-mod direct_stream;
+pub(crate) mod direct_stream;
 pub(crate) mod fd_budget;
 pub(crate) mod fd_sentinel;
 mod line_buffer;
 mod link_io;
 mod link_load;
 pub(crate) mod memory;
+pub(crate) mod message_link;
 pub(crate) mod rendezvous;
 mod send_queue;
 pub(crate) mod session_io;
@@ -67,6 +68,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use direct_stream::DirectStream;
 use fd_sentinel::{SentinelSlot, fds_were_closed, was_closed};
+use message_link::Ready;
 use session_io::SessionIo;
 use stream::Stream;
 use targets::Targets;
@@ -134,6 +136,8 @@ pub(crate) struct Engine {
     last: u32,
     origin: std::time::Instant,
     ready: VecDeque<Token>,
+    /// Descriptors that belong to no node, and have become ready.
+    outside: Vec<Ready>,
 }
 
 impl Engine {
@@ -151,6 +155,7 @@ impl Engine {
             last: 0,
             origin: std::time::Instant::now(),
             ready: VecDeque::new(),
+            outside: Vec::new(),
         })
     }
 
@@ -326,6 +331,10 @@ impl Engine {
         for _ in 0..self.ready.len() {
             let Some(token) = self.ready.pop_front() else { break };
             let Some(target) = self.targets.dequeue(token) else { continue };
+            if !self.sessions.contains_key(&target.id) {
+                self.outside.push(Ready::new(target));
+                continue;
+            }
             let again = self.with(target.id, sink, |session_io, turn| session_io.on_ready(target, turn));
             if again == Some(true) {
                 self.targets.requeue(token);

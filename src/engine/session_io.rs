@@ -289,6 +289,7 @@ impl SessionIo {
                 false
             }
             FdRole::PrintPipe(place) => self.read_printed(link, place, READ_LIMIT, turn),
+            FdRole::Outside(_) => false,
         }
     }
 

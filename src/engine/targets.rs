@@ -35,6 +35,8 @@ pub(super) enum FdRole {
     Starter(StartId, StarterFd),
     /// A connection that has proved to belong to a bulk start.
     Arriving(u64),
+    /// It belongs to no node, and has this number.
+    Outside(u32),
 }
 
 /// The role of a descriptor of a starter.

@@ -11,7 +11,7 @@ use super::idle_timer::{IdleSchedule, Timer};
 use super::pending_calls::PendingCalls;
 use super::primitives::{Primitives, Std};
 use super::run_state::{RunState, RunToken, WakeUp};
-use super::{GroupId, Progress};
+use super::{CallResult, GroupId, Progress};
 
 /// See the [module](self).
 pub(crate) struct Shared<S: Send, C: Send, P: Primitives = Std> {
@@ -77,6 +77,21 @@ impl<S: Send, C: Send, P: Primitives> Shared<S, C, P> {
     /// A call that is about to complete does so without these members.
     pub(crate) fn missing(&self, id: CallId, ranks: Ranks) {
         self.lock().pending_calls.missing(id, ranks);
+    }
+
+    /// Adds a call that no thread waits for.
+    pub(crate) fn open(&self, group: GroupId) -> CallId {
+        self.lock().pending_calls.open(group)
+    }
+
+    /// Takes the result of a call, if it has completed.
+    pub(crate) fn take(&self, id: CallId) -> Option<CallResult> {
+        self.lock().pending_calls.take(id)
+    }
+
+    /// Discards a call and its result.
+    pub(crate) fn forget(&self, id: CallId) {
+        self.lock().pending_calls.forget(id);
     }
 
     /// Ends all calls of a group.

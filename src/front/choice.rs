@@ -12,6 +12,7 @@ use std::path::Path;
 
 use libi_core::hosts::HostList;
 use libi_launch::backend::{Backend, BackendError, LaunchMethod, Local, Srun, Ssh};
+use serde::{Deserialize, Serialize};
 
 use super::this_machine::are_this_machine;
 
@@ -20,7 +21,7 @@ use super::this_machine::are_this_machine;
 pub const BACKEND_ENV: &str = "LIBI_BACKEND";
 
 /// Why a launch uses its back-end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum BackendReason {
     /// The options of the launch name it.

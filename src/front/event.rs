@@ -6,6 +6,7 @@ use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::ranks::Ranks;
 use libi_launch::failure::{Cause, Exit, Failure};
 use libi_launch::machine::{CommandId, GrowthError, RestartError, Stream};
+use serde::{Deserialize, Serialize};
 
 use super::command::ProcessOutcome;
 use super::output_files::OutputError;
@@ -15,7 +16,7 @@ use super::session::Growth;
 ///
 /// Its [`Display`](fmt::Display) text is one line for users, without the output of
 /// [`Event::Output`] and [`Event::Folded`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Event {
     /// The launch waits for resources, in the queue of a resource manager. That time does not count
@@ -77,7 +78,7 @@ pub enum Event {
         bytes: Vec<u8>,
     },
     /// Output that several members have printed, or one, where [equal output is
-    /// merged](super::Output::Folded). Until the caller takes it, it exerts backpressure on the
+    /// merged](crate::Output::Folded). Until the caller takes it, it exerts backpressure on the
     /// members that printed it.
     #[non_exhaustive]
     Folded {
@@ -134,7 +135,7 @@ pub enum Event {
         /// The command.
         command: CommandId,
     },
-    /// Output could not be written to a [file](super::Output::Files), for example because the disk
+    /// Output could not be written to a [file](crate::Output::Files), for example because the disk
     /// is full. Further failures of the session are not reported; [what can be
     /// written](super::Session::output_error) is written.
     #[non_exhaustive]

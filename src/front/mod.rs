@@ -8,6 +8,8 @@ mod choice;
 mod command;
 mod distribution;
 mod event;
+pub(crate) mod keeper;
+mod launching;
 mod log_lines;
 mod messages;
 mod output_files;
@@ -26,16 +28,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use libi_core::dist::layout::{self, Layout, LayoutError};
-use libi_core::ids::{HostIndex, Rank};
-use libi_core::join::SessionKey;
-use libi_core::plan::late::Attempt;
-use libi_core::secure::{Entropy, Secret};
-use libi_launch::backend::{Backend, BackendError, LaunchMethod};
-use libi_launch::exit_trailer::TrailerTag;
-use libi_launch::machine::{
-    CarriedSecret, GrowthError, HostSpec, LaunchPlan, LinkPolicy, Node, Program, RestartError,
-};
-use libi_launch::options::{LaunchOptions, OnLoss, Output, StandardInput};
+use libi_core::ids::Rank;
+use libi_launch::backend::{BackendError, LaunchMethod};
+use libi_launch::machine::{GrowthError, Program, RestartError};
+use libi_launch::options::{LaunchOptions, OnLoss, StandardInput};
 
 pub use choice::{BACKEND_ENV, BackendReason, auto_backend};
 pub use command::{Command, CommandReport, ProcessOutcome, ProcessReport, Spawned};
@@ -46,14 +42,12 @@ pub use report::{FlatFallback, HostReport, LaunchReport};
 pub use session::{Growth, LaunchProgress, LinkCounts, Session, Stage};
 pub use this_machine::are_this_machine;
 
-use crate::engine::fd_budget::{FEWEST_FDS, explain, original_limit};
-use crate::engine::session_io::{SessionIo, inherited};
+use crate::engine::fd_budget::{FEWEST_FDS, explain};
 use crate::engine::sys::is_main_thread;
 use crate::executor::Progress;
-use output_files::OutputFiles;
+use launching::Plan;
 use program::program;
 use runtime::{FrontCommand, FrontRuntime};
-use session::SessionStatus;
 use this_machine::resolve;
 
 /// Why an operation of a front end failed.
@@ -132,13 +126,34 @@ pub enum Error {
     /// The session, or the front end, has ended.
     #[error("the session has ended")]
     Closed,
-    /// The directory for [output](Output::Files) cannot be created, or is not writable.
+    /// The directory for [output](crate::Output::Files) cannot be created, or is not writable.
     #[error("cannot write to the output directory {}: {why}", path.display())]
     OutputDirectory {
         /// The directory.
         path: std::path::PathBuf,
         /// The error of the system call.
         why: std::io::Error,
+    },
+    /// Several sessions of one launch cannot have one ticket file: an error of the caller.
+    #[error("a launch with a ticket file (LaunchOptions::detached) is that of one session")]
+    OneDetached,
+    /// No program is known that could keep a [detached](LaunchOptions::detached) session: an error of the
+    /// caller.
+    #[error(
+        "no program is known that could keep the session: this one has not called \
+         libi::agent::serve_if_asked, and none is named (Detached::program)"
+    )]
+    NoKeeper,
+    /// The process that is to keep a detached session cannot be started, or does not start it.
+    #[error("cannot start a process that keeps the session: {0}")]
+    Keeper(String),
+    /// The session of a ticket file cannot be had.
+    #[error("cannot attach to the session of {}: {why}", ticket.display())]
+    NotAttached {
+        /// The ticket file.
+        ticket: std::path::PathBuf,
+        /// Why not.
+        why: String,
     },
     /// An operating system call failed that every launch needs.
     #[error("{what}: {why}")]
@@ -283,52 +298,35 @@ impl FrontEnd {
             None => program,
         };
         let programs: Vec<Program> = distributions.iter().map(program).map(named).collect();
-        let choice = (&backend, &reason);
-        layouts.into_iter().map(|layout| self.start_one(layout, &programs, choice, &options)).collect()
+        let plan = |layout| Plan {
+            layout,
+            programs: &programs,
+            backend: &backend,
+            reason: &reason,
+            options: &options,
+        };
+        match (&options.detached, layouts.as_slice()) {
+            (None, _) => layouts.iter().map(|layout| self.start_one(&plan(layout))).collect(),
+            (Some(detached), [layout]) => Ok(vec![self.start_detached(&plan(layout), detached)?]),
+            (Some(_), _) => Err(Error::OneDetached),
+        }
     }
 
-    fn start_one(
-        &self,
-        layout: Layout,
-        programs: &[Program],
-        (backend, reason): (&Backend, &BackendReason),
-        options: &LaunchOptions,
-    ) -> Result<Session, Error> {
-        let mut mark = [0; 16];
-        fill_randomly(&mut mark)?;
-        let mut backend = backend.clone();
-        backend.set_trailer_tag(TrailerTag(mark));
-        if backend.is_plaintext() {
-            log::warn!(
-                target: log_lines::LAUNCH,
-                "session {} is launched through {backend}, in the clear: anyone on the network can \
-                 read and change its data",
-                layout.session().0
-            );
-        }
-        let secret = secret(options, &backend)?;
-        let plan = LaunchPlan {
-            hosts: host_specs(&layout),
-            programs: programs.to_vec(),
-            size: layout.size(),
-            secret,
-            options: options.clone().backend(backend).limits(options.limits.resolved(original_limit())),
-        };
-        let files = match &options.output {
-            Output::Files(directory) => {
-                let unusable = |why| Error::OutputDirectory { path: directory.clone(), why };
-                Some(OutputFiles::new(directory).map_err(unusable)?)
-            }
-            _ => None,
-        };
-        let node = Node::front(SessionKey(random()?), &plan, random()?);
-        let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let status = SessionStatus::new(layout.clone(), reason.clone(), files, options);
+    fn start_one(&self, plan: &Plan<'_>) -> Result<Session, Error> {
+        let (session_io, status) = plan.prepare(self.lasting_thread)?;
+        let number = self.next_number();
         self.runtime.with(|state| state.sessions.insert(number, status));
-        let session_io =
-            SessionIo::new(node, inherited(), self.lasting_thread).with_here(options.local_hosts.clone());
         self.runtime.send(FrontCommand::Add(number, Box::new(session_io)));
-        Ok(Session { runtime: Arc::clone(&self.runtime), number, layout })
+        Ok(Session {
+            runtime: Arc::clone(&self.runtime),
+            number,
+            layout: plan.layout.clone(),
+            is_kept: false,
+        })
+    }
+
+    fn next_number(&self) -> u64 {
+        self.last_number.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// The next event, if there is one within `timeout`.
@@ -381,38 +379,4 @@ pub fn lay_out(distributions: &[Distribution]) -> Result<Vec<Layout>, Error> {
 fn wait_launched(session: &Session, options: &LaunchOptions) -> Result<(), Error> {
     let timeout = options.deadline.saturating_add(options.rules.kill_grace.saturating_mul(4));
     session.wait_up(timeout).map(drop)
-}
-
-/// A secret for the links of a session that are connections of their own, if it has any.
-fn secret(options: &LaunchOptions, backend: &Backend) -> Result<Option<CarriedSecret>, Error> {
-    if options.links == LinkPolicy::Channel && backend.bulk().is_none() {
-        return Ok(None);
-    }
-    let mut bytes = [0; Entropy::LEN];
-    fill_randomly(&mut bytes)?;
-    Ok(Some(CarriedSecret(Secret::new(Entropy::new(&mut bytes)))))
-}
-
-fn fill_randomly(bytes: &mut [u8]) -> Result<(), Error> {
-    getrandom::fill(bytes).map_err(|why| Error::System { what: "cannot get random bytes", why: why.into() })
-}
-
-fn random() -> Result<u64, Error> {
-    let mut bytes = [0; 8];
-    fill_randomly(&mut bytes)?;
-    Ok(u64::from_ne_bytes(bytes))
-}
-
-fn host_specs(layout: &Layout) -> Vec<HostSpec> {
-    let spec = |(host, named): (u32, libi_core::hosts::HostRef<'_>)| HostSpec {
-        host: HostIndex(host),
-        attempt: Attempt::default(),
-        name: named.name.to_owned(),
-        user: named.user.map(str::to_owned),
-        port: named.port,
-        below: 0,
-        faults: 0,
-        blocks: layout.blocks(HostIndex(host)).to_vec(),
-    };
-    (0..).zip(layout.hosts()).map(spec).collect()
 }

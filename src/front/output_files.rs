@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 
 use libi_core::ids::Rank;
 use libi_launch::machine::Stream;
+use serde::{Deserialize, Serialize};
 
-/// The first failure to write members' output to a [file](super::Output::Files).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The first failure to write members' output to a [file](crate::Output::Files).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OutputError {
     /// The file.
+    #[serde(with = "path_bytes")]
     pub path: PathBuf,
     /// The member whose output is incomplete.
     pub rank: Rank,
@@ -76,4 +78,21 @@ impl OutputFiles {
 
 fn extension(stream: Stream) -> &'static str {
     if stream == Stream::Out { "out" } else { "err" }
+}
+
+/// Serialises a path as its bytes: it need not be text.
+pub(super) mod path_bytes {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(in crate::front) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().as_bytes().serialize(serializer)
+    }
+
+    pub(in crate::front) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        Vec::deserialize(from).map(|bytes| OsString::from_vec(bytes).into())
+    }
 }

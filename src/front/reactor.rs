@@ -16,10 +16,12 @@ use libi_launch::machine::{CommandProcess, Ending, Event as Input, Node, Notice}
 use libi_launch::options::OnLoss;
 
 use super::event::Event;
+use super::keeper::KeptSessions;
+use super::keeper::message::ToKeeper;
 use super::log_lines::LogLines;
 use super::report::LaunchReport;
 use super::runtime::{FrontCommand, FrontShared, FrontState};
-use super::session::{SessionNumber, Stage};
+use super::session::{SessionNumber, SessionStatus, Stage};
 use crate::engine::session_io::SessionIo;
 use crate::engine::{Engine, EngineSink, NodeId};
 use crate::executor::{CallRequest, Reactor};
@@ -37,6 +39,8 @@ pub(super) struct FrontReactor {
     retired: Vec<SessionNumber>,
     /// Whether some session is still being launched, or grows.
     launching: bool,
+    /// Sessions that other processes keep.
+    kept: KeptSessions,
 }
 
 /// Notes what nodes report.
@@ -54,7 +58,12 @@ impl FrontReactor {
     pub(super) fn new(engine: Engine, shared: FrontShared) -> Self {
         let (numbers, ids) = (BTreeMap::new(), BTreeMap::new());
         let sink = FrontSink { shared, numbers, ids, consumed: Vec::new(), failed: Vec::new() };
-        Self { engine, sink, retired: Vec::new(), launching: false }
+        Self { engine, sink, retired: Vec::new(), launching: false, kept: KeptSessions::default() }
+    }
+
+    /// The engine, for a keeper's connections.
+    pub(super) fn engine(&mut self) -> &mut Engine {
+        &mut self.engine
     }
 }
 
@@ -79,15 +88,34 @@ impl Reactor for FrontReactor {
                     self.launching |= matches!(input, Input::Grow(_));
                     self.tell(number, input);
                 }
+                FrontCommand::Call(CallRequest::Call(number, id, call)) if self.kept.has(number) => {
+                    self.kept.call(number, id, call, &self.sink.shared);
+                }
                 FrontCommand::Call(CallRequest::Call(number, id, call)) => match self.sink.ids.get(&number) {
                     Some(&node) if self.is_alive(number) => self.engine.call(node, id, call, &mut self.sink),
                     _ => self.sink.shared.finish(id, Err(CommError::Ended)),
                 },
                 FrontCommand::Call(CallRequest::Cancel(number, id)) => {
+                    if self.kept.has(number) {
+                        // The keeper answers, with a message that has arrived there if there is one.
+                        self.kept.send(number, &ToKeeper::Cancel(id.0));
+                        continue;
+                    }
                     if let Some(&node) = self.sink.ids.get(&number) {
                         self.engine.cancel(node, id, &mut self.sink);
                     }
                     self.sink.shared.finish(id, Err(CommError::TimedOut { what: "the call" }));
+                }
+                FrontCommand::Attach(number, attachment) => {
+                    self.kept.attach(number, *attachment, &mut self.engine);
+                }
+                FrontCommand::Took(number) => self.kept.send(number, &ToKeeper::TookEvent),
+                FrontCommand::OnLoss(number, on_loss) => {
+                    self.kept.send(number, &ToKeeper::OnLoss(on_loss));
+                }
+                FrontCommand::Retire(number) if self.kept.has(number) => {
+                    self.kept.leave(number, &mut self.engine);
+                    self.forget(number);
                 }
                 FrontCommand::Retire(number) => {
                     self.release_output(number);
@@ -99,7 +127,10 @@ impl Reactor for FrontReactor {
 
     fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
         self.end_failed();
+        self.kept.flush();
+        let most = [most, self.kept_timeout()].into_iter().flatten().min();
         self.engine.turn(most, &mut self.sink)?;
+        self.kept.turn(&mut self.engine, &self.sink.shared);
         self.end_failed();
         for (number, bytes) in std::mem::take(&mut self.sink.consumed) {
             self.tell(number, Input::Consumed(bytes));
@@ -110,10 +141,11 @@ impl Reactor for FrontReactor {
     }
 
     fn next_timeout(&self) -> Option<Duration> {
-        self.engine.next_timeout()
+        [self.engine.next_timeout(), self.kept_timeout()].into_iter().flatten().min()
     }
 
     fn close(&mut self) {
+        self.kept.close(&mut self.engine);
         let numbers: Vec<_> = self.sink.ids.keys().copied().collect();
         // Members that receive SIGTERM can end the processes they have started; members that are
         // killed cannot.
@@ -224,7 +256,9 @@ impl FrontReactor {
             // follows.
             self.sink.shared.end_calls_of(number);
         }
-        if let Some(&id) = self.sink.ids.get(&number) {
+        if self.kept.has(number) {
+            self.kept.tell(number, input, &self.sink.shared);
+        } else if let Some(&id) = self.sink.ids.get(&number) {
             self.engine.tell(id, input, &mut self.sink);
         }
     }
@@ -240,8 +274,13 @@ impl FrontReactor {
         self.sink.shared.end_calls_of(number);
     }
 
+    fn kept_timeout(&self) -> Option<Duration> {
+        Some(self.kept.deadline()?.since(self.engine.now()))
+    }
+
     fn has_live_sessions(&self) -> bool {
-        self.sink.shared.lock().state.sessions.values().any(|status| status.stage < Stage::Over)
+        let is_live = |status: &SessionStatus| status.stage < Stage::Over && !status.is_kept;
+        self.sink.shared.lock().state.sessions.values().any(is_live)
     }
 }
 
@@ -276,7 +315,7 @@ impl EngineSink for FrontSink {
             _ => false,
         };
         if is_loss && status.on_loss == OnLoss::End && status.stage == Stage::Up && !node.is_ending() {
-            status.ends_by_loss = true;
+            status.ends_unasked = true;
             self.failed.push(number);
         }
         match notice {
@@ -332,6 +371,7 @@ impl EngineSink for FrontSink {
                     .push_back((number, if up { Event::Up { session } } else { Event::GivenUp { session } }));
             }
             Notice::InputTaken(bytes) => {
+                status.input_taken += u64::from(bytes);
                 if let Some(credit) = &mut status.input_credit {
                     *credit += bytes as usize;
                 }
@@ -355,7 +395,7 @@ impl EngineSink for FrontSink {
             }
             Notice::Over => {
                 // The caller did not ask for this end, and waits for `Done`.
-                status.done_is_due |= status.ends_by_loss && status.stage < Stage::Done;
+                status.done_is_due |= status.ends_unasked && status.stage < Stage::Done;
                 status.stage = Stage::Over;
             }
             Notice::Signal(_) | Notice::End(_) => {}

@@ -12,11 +12,12 @@ use libi_launch::backend::Backend;
 use libi_launch::failure::{Failure, LaunchTiming};
 use libi_launch::machine::{HostState, Node, Replacement};
 use libi_trace::{HostLine, Prediction, RelativeTimes, Timeline, start_times};
+use serde::{Deserialize, Serialize};
 
 use super::choice::BackendReason;
 
 /// What became of a launch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LaunchReport {
     session: SessionId,
     members: u32,
@@ -37,7 +38,7 @@ pub struct LaunchReport {
 }
 
 /// Why the front end launched all hosts itself, instead of letting them launch each other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FlatFallback {
     /// The host that could not launch others.
@@ -47,7 +48,7 @@ pub struct FlatFallback {
 }
 
 /// The outcome for one host.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct HostReport {
     /// Its name.

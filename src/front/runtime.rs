@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use libi_comm::Call;
 use libi_launch::machine::Event as Input;
+use libi_launch::options::OnLoss;
 
 use super::event::Event;
+use super::keeper::client::{AttachAnswer, Attachment};
 use super::reactor::FrontReactor;
 use super::session::{SessionNumber, SessionStatus};
 use crate::engine::Engine;
@@ -26,6 +28,12 @@ use crate::talk::{Pending, Reading, ReadingWithMissing, with_missing};
 pub(super) enum FrontCommand {
     Add(SessionNumber, Box<SessionIo>),
     Tell(SessionNumber, Input),
+    /// Attach to a session that a keeper keeps.
+    Attach(SessionNumber, Box<Attachment>),
+    /// The user has taken an event of a session that a keeper keeps.
+    Took(SessionNumber),
+    /// What follows a loss there from now on.
+    OnLoss(SessionNumber, OnLoss),
     Call(CallRequest),
     /// The session's handle was dropped: forget the session when it is over.
     Retire(SessionNumber),
@@ -41,6 +49,8 @@ impl From<CallRequest> for FrontCommand {
 pub(super) struct FrontState {
     pub(super) sessions: BTreeMap<SessionNumber, SessionStatus>,
     pub(super) events: VecDeque<(SessionNumber, Event)>,
+    /// The answers to requests to attach, which callers wait for.
+    pub(super) attaching: BTreeMap<SessionNumber, AttachAnswer>,
     /// Readable while there are events.
     ready_fd: ReadyFd,
 }
@@ -61,8 +71,7 @@ impl FrontRuntime {
         let ready_fd = ReadyFd::new()?;
         let has_events = ready_fd.as_fd().try_clone_to_owned()?;
         let has_work = duplicate(engine.poll().as_raw_fd())?;
-        let (sessions, events) = (BTreeMap::new(), VecDeque::new());
-        let state = FrontState { sessions, events, ready_fd };
+        let state = FrontState::new(ready_fd);
         let shared = Arc::new(Shared::new(state, progress)?);
         let reactor = FrontReactor::new(engine, Arc::clone(&shared));
         let executor = Executor::new(shared, reactor, move || drop(waker.wake()), progress);
@@ -142,8 +151,10 @@ impl FrontRuntime {
 
     /// Takes the next event, if there is one within `timeout`.
     pub(super) fn next_event(&self, timeout: Duration) -> Option<Event> {
-        let (number, event) = self.wait(timeout, FrontState::next_event)?;
-        if let Event::Output { bytes, .. }
+        let (number, event, is_kept) = self.wait(timeout, FrontState::next_event)?;
+        if is_kept {
+            self.send(FrontCommand::Took(number));
+        } else if let Event::Output { bytes, .. }
         | Event::Folded { bytes, .. }
         | Event::CommandOutput { bytes, .. } = &event
         {
@@ -163,10 +174,18 @@ impl FrontRuntime {
 }
 
 impl FrontState {
-    fn next_event(&mut self) -> Option<(SessionNumber, Event)> {
+    pub(super) fn new(ready_fd: ReadyFd) -> Self {
+        let (sessions, events, attaching) = Default::default();
+        Self { sessions, events, attaching, ready_fd }
+    }
+
+    /// Takes the next event, and tells whether a keeper keeps its session.
+    fn next_event(&mut self) -> Option<(SessionNumber, Event, bool)> {
         let event = self.events.pop_front();
         self.announce();
-        event
+        let (number, event) = event?;
+        let is_kept = self.sessions.get(&number).is_some_and(|status| status.is_kept);
+        Some((number, event, is_kept))
     }
 
     /// Updates the readiness of the descriptor.

@@ -1,5 +1,6 @@
 //! A session, as its front end sees it.
 
+mod copy;
 mod growth;
 mod on_loss;
 mod restart;
@@ -12,7 +13,9 @@ use libi_core::dist::layout::Layout;
 use libi_core::ids::SessionId;
 use libi_core::ranks::Ranks;
 use libi_launch::machine::{Ending, Event as Input};
+use serde::{Deserialize, Serialize};
 
+pub(super) use self::copy::{Part, Snapshot, Told};
 pub use self::growth::Growth;
 pub(super) use self::status::SessionStatus;
 use super::Error;
@@ -24,7 +27,7 @@ use super::runtime::{FrontCommand, FrontRuntime};
 pub(super) type SessionNumber = u64;
 
 /// The stage of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stage {
     /// The session is being launched.
     Launching,
@@ -50,7 +53,7 @@ pub struct LaunchProgress {
 }
 
 /// The links of a session's hosts that are meant to be direct.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkCounts {
     /// Hosts that are connected directly to their launcher.
     pub direct: u32,
@@ -60,13 +63,16 @@ pub struct LinkCounts {
 }
 
 /// A session that is up or being launched. Dropping it ends the session: members that have not
-/// detached are killed.
+/// detached are killed. A [detached](crate::LaunchOptions::detached) session goes on for its time instead, until
+/// it is [terminated](Self::terminate).
 ///
 /// Every call returns by its deadline.
 pub struct Session {
     pub(super) runtime: Arc<FrontRuntime>,
     pub(super) number: SessionNumber,
     pub(super) layout: Layout,
+    /// Whether another process keeps it.
+    pub(super) is_kept: bool,
 }
 
 impl Session {
@@ -149,7 +155,14 @@ impl Session {
         self.status(lost).unwrap_or_default()
     }
 
-    /// The first failure to write output to a [file](super::Output::Files), if there was one. It is
+    /// How many bytes of output were dropped while a [detached](crate::LaunchOptions::detached) session had no front
+    /// end, before this one has attached to it.
+    #[must_use]
+    pub fn missed_output(&self) -> u64 {
+        self.status(SessionStatus::missed).unwrap_or_default()
+    }
+
+    /// The first failure to write output to a [file](crate::Output::Files), if there was one. It is
     /// also reported as [`Event::OutputFailed`](super::Event::OutputFailed).
     #[must_use]
     pub fn output_error(&self) -> Option<OutputError> {
@@ -258,8 +271,10 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let ending = Ending { signal: libc::SIGTERM, grace: Duration::ZERO };
-        self.runtime.send(FrontCommand::Tell(self.number, Input::End(ending)));
+        if !self.is_kept {
+            let ending = Ending { signal: libc::SIGTERM, grace: Duration::ZERO };
+            self.runtime.send(FrontCommand::Tell(self.number, Input::End(ending)));
+        }
         self.runtime.send(FrontCommand::Retire(self.number));
     }
 }

@@ -9,7 +9,7 @@ use libi_testkit::native::{
 };
 use libi_testkit::programs;
 
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "tests/c/front/front.c",
     "tests/c/front/play.c",
     "tests/c/front/describe.c",
@@ -17,6 +17,7 @@ const SOURCES: [&str; 9] = [
     "tests/c/front/sessions.c",
     "tests/c/front/restarts.c",
     "tests/c/front/growth.c",
+    "tests/c/front/keeping.c",
     "tests/c/front/commands.c",
     "tests/c/front/misuse.c",
 ];

@@ -2,7 +2,7 @@
 
 mod folded;
 mod json;
-mod monitor;
+pub(crate) mod monitor;
 mod parts;
 pub(crate) mod placement;
 pub(crate) mod printer;
@@ -18,8 +18,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use libi::{FrontEnd, LaunchReport, OnLoss, Output, Programs, Session, StandardInput};
+use libi::{Detached, FrontEnd, LaunchReport, OnLoss, Output, Programs, Session, StandardInput};
 
+use self::monitor::{Monitor, Watch};
+use self::printer::Style;
 use crate::launch::LaunchArgs;
 use crate::output::{CliError, print_json};
 use crate::units;
@@ -41,6 +43,7 @@ Examples:
   libi run -n 4 ./tool --verbose
   libi run --hosts 'node[01-64]:2' /opt/tool
   libi run -w 'node[01-64]' -n 1 ./master : -n 63 ./worker
+  libi run --hosts 'node[01-64]' --detached 8h --ticket job.ticket ./tool
   libi run --hosts 'node[01-64]' -n 100 --directory /scratch \\
       --env MODE=fast ./tool
   libi run --hosts 'node[01-64]' --ssh-profile fast \\
@@ -95,12 +98,19 @@ pub(crate) struct RunArgs {
     /// Terminate the session if it has not ended after this time
     #[arg(long, value_name = "DURATION", value_parser = units::duration)]
     time_limit: Option<Duration>,
-    /// Prefix each output line with its rank
-    #[arg(long)]
-    tag: bool,
-    /// Prefix each output line with its host and rank
-    #[arg(short, long, conflicts_with = "tag")]
-    label: bool,
+    /// Have the processes go on for so long when this program ends or its terminal
+    /// hangs up; `libi attach` finds them by the ticket file. Interrupting this
+    /// program ends them
+    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    detached: Option<Duration>,
+    /// The ticket file of --detached, which admits to the processes
+    #[arg(long, value_name = "FILE", default_value = "libi.ticket", requires = "detached")]
+    ticket: PathBuf,
+    /// With --detached: accept `libi attach` from other machines
+    #[arg(long, requires = "detached")]
+    reachable: bool,
+    #[command(flatten)]
+    labels: LabelArgs,
     /// Print the standard output of a rank when all have ended, and what several
     /// ranks have printed only once, behind their numbers and hosts. Equal lines
     /// are merged on their way here
@@ -139,6 +149,29 @@ pub(crate) struct RunArgs {
     program: Vec<OsString>,
 }
 
+/// How output lines are told apart.
+#[derive(clap::Args)]
+pub(crate) struct LabelArgs {
+    /// Prefix each output line with its rank
+    #[arg(long)]
+    pub(crate) tag: bool,
+    /// Prefix each output line with its host and rank
+    #[arg(short, long, conflicts_with = "tag")]
+    pub(crate) label: bool,
+}
+
+impl LabelArgs {
+    /// How output is printed; `is_folded` if ranks that print the same are to be told once.
+    pub(crate) fn style(&self, is_folded: bool) -> Style {
+        match self {
+            Self { tag: true, .. } => Style::Tagged,
+            Self { label: true, .. } => Style::Labelled,
+            _ if is_folded => Style::Folded,
+            _ => Style::Raw,
+        }
+    }
+}
+
 /// Which ranks get standard input.
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 enum InputChoice {
@@ -149,6 +182,17 @@ enum InputChoice {
 }
 
 impl RunArgs {
+    fn watch(&self) -> Watch {
+        Watch {
+            style: self.labels.style(self.fold),
+            // With --json, standard output holds the document only.
+            to_stderr: self.json,
+            verbose: self.verbose,
+            time_limit: self.time_limit,
+            is_detached: self.detached.is_some(),
+        }
+    }
+
     fn standard_input(&self) -> StandardInput {
         match self.input {
             _ if self.no_input => StandardInput::Empty,
@@ -176,6 +220,12 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
         })
         .programs(Programs::Any)
         .restarts(arguments.restarts);
+    let options = match arguments.detached {
+        Some(limit) => {
+            options.detached(Detached::new(&arguments.ticket, limit).reachable(arguments.reachable))
+        }
+        None => options,
+    };
     let options = match stage::staging(arguments)? {
         Some(files) => options.stage(files),
         None => options,
@@ -195,7 +245,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
     if input != StandardInput::Empty {
         forward_stdin(&session);
     }
-    let outcome = monitor::Monitor::new(arguments, &session).follow(&front_end, &signals);
+    let outcome = Monitor::new(arguments.watch(), &session).follow(&front_end, &signals);
     let report = session.report();
     if let Some(report) = &report {
         write_timeline(arguments, report)?;
@@ -237,7 +287,7 @@ fn check_output(directory: &Path) -> Result<(), CliError> {
 }
 
 /// Forwards standard input.
-fn forward_stdin(session: &Arc<Session>) {
+pub(crate) fn forward_stdin(session: &Arc<Session>) {
     let weak = Arc::downgrade(session);
     // The thread is never joined: it may block in a read until the program exits.
     std::thread::spawn(move || {

@@ -1,5 +1,7 @@
 //! Follows a session from its launch to its end: prints output and failures, and records how each
 //! rank ended.
+//!
+//! A detached session is left when the terminal hangs up, and goes on.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, channel};
@@ -10,7 +12,6 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Rounded;
 use nix::sys::signal::{SigSet, Signal};
 
-use super::RunArgs;
 use super::printer::{self, Printer, Style};
 use crate::output::CliError;
 use crate::progress::Progress;
@@ -25,7 +26,7 @@ const MB: u64 = 1_000_000;
 
 /// How a session ended.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// How each rank ended; `None` if that is not known.
     pub(super) exits: Vec<Option<Exit>>,
     /// Hosts that were lost after the session was up, with the causes.
@@ -34,6 +35,8 @@ pub(super) struct Outcome {
     pub(super) revoked: Option<String>,
     /// Ranks that no longer belong to the session.
     gone: Ranks,
+    /// Whether this program has left a session that goes on.
+    pub(super) left: bool,
     /// Whether the session was given up before it was up.
     pub(super) given_up: bool,
     /// Whether contact with a member was lost.
@@ -48,11 +51,12 @@ pub(super) struct Outcome {
 
 impl Outcome {
     /// The exit status: see [`super::EXAMPLES`].
-    pub(super) fn exit_status(&self) -> u8 {
+    pub(crate) fn exit_status(&self) -> u8 {
         let failed = self.exits.iter().flatten().any(|exit| *exit != Exit::Code(0));
         match self.signal {
             Some(signal) => 128 + signal as u8, // signal numbers are less than 65
             None if self.given_up => 3,
+            None if self.left => 0,
             None if self.timed_out => super::TIME_LIMIT_STATUS,
             None if self.lost => 4,
             None if self.output_error.is_some() => 2,
@@ -61,9 +65,22 @@ impl Outcome {
     }
 }
 
+/// How a session is followed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watch {
+    pub(crate) style: Style,
+    /// Standard output holds something else.
+    pub(crate) to_stderr: bool,
+    /// Whether the launch is reported although it has succeeded.
+    pub(crate) verbose: bool,
+    pub(crate) time_limit: Option<Duration>,
+    /// Whether the session goes on without this program.
+    pub(crate) is_detached: bool,
+}
+
 /// Follows a session; see the [module](self).
-pub(super) struct Monitor<'a> {
-    arguments: &'a RunArgs,
+pub(crate) struct Monitor<'a> {
+    watch: Watch,
     session: &'a Session,
     outcome: Outcome,
     printer: Printer,
@@ -78,21 +95,15 @@ pub(super) struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    pub(super) fn new(arguments: &'a RunArgs, session: &'a Session) -> Self {
-        let outcome = Outcome { exits: vec![None; session.size() as usize], ..Outcome::default() };
+    pub(crate) fn new(watch: Watch, session: &'a Session) -> Self {
+        let (exits, gone) = (vec![None; session.size() as usize], session.ended());
+        let outcome = Outcome { exits, gone, ..Outcome::default() };
         let (time_limit_at, terminating) = (None, false);
         let progress = Progress::of(session.layout().hosts().len());
         let patient_until = Some(Instant::now() + LONG_LAUNCH);
-        let style = match arguments {
-            RunArgs { tag: true, .. } => Style::Tagged,
-            RunArgs { label: true, .. } => Style::Labelled,
-            RunArgs { fold: true, .. } => Style::Folded,
-            _ => Style::Raw,
-        };
-        // With --json, standard output holds the document only.
-        let printer = Printer::new(style, arguments.json);
+        let printer = Printer::new(watch.style, watch.to_stderr);
         Self {
-            arguments,
+            watch,
             session,
             outcome,
             printer,
@@ -105,7 +116,7 @@ impl<'a> Monitor<'a> {
     }
 
     /// Handles events until the session has ended.
-    pub(super) fn follow(
+    pub(crate) fn follow(
         mut self,
         front_end: &FrontEnd,
         signals: &Receiver<Signal>,
@@ -119,6 +130,10 @@ impl<'a> Monitor<'a> {
     fn handle_events(&mut self, front_end: &FrontEnd, signals: &Receiver<Signal>) -> Result<(), CliError> {
         loop {
             if let Ok(signal) = signals.try_recv() {
+                if signal == Signal::SIGHUP && self.watch.is_detached {
+                    self.outcome.left = true;
+                    return Ok(());
+                }
                 let what = match self.session.stage() {
                     libi::Stage::Launching => {
                         let (joined, others) = self.progress();
@@ -175,9 +190,9 @@ impl<'a> Monitor<'a> {
                 self.outcome.revoked.get_or_insert_with(|| reason.clone());
             }
             Event::Up { .. } => {
-                self.time_limit_at = self.arguments.time_limit.map(|limit| Instant::now() + limit);
+                self.time_limit_at = self.watch.time_limit.map(|limit| Instant::now() + limit);
                 if let Some(report) = self.session.report()
-                    && (self.arguments.verbose || report.failed().next().is_some() || report.flat().is_some())
+                    && (self.watch.verbose || report.failed().next().is_some() || report.flat().is_some())
                 {
                     self.message(&report.to_string());
                 }
@@ -224,17 +239,27 @@ impl<'a> Monitor<'a> {
                 self.message(&event.to_string());
                 self.outcome.output_error = Some(event.to_string());
             }
-            Event::Done { .. } => return Ok(true),
+            Event::Done { .. } => {
+                // The session may go on elsewhere, or its keeper was killed.
+                self.outcome.lost |= self.outcome.revoked.is_some() && !self.running().is_empty();
+                return Ok(true);
+            }
             _ => {}
         }
         Ok(false)
     }
 
-    /// Names the ranks that are still running, and their hosts.
-    fn time_limit_message(&self) -> String {
+    /// The ranks whose ends are not known.
+    fn running(&self) -> Ranks {
         let mut running = Ranks::first(self.session.size());
         running.remove_all(&self.outcome.gone);
-        let limit = Rounded(self.arguments.time_limit.unwrap_or_default());
+        running
+    }
+
+    /// Names the ranks that are still running, and their hosts.
+    fn time_limit_message(&self) -> String {
+        let running = self.running();
+        let limit = Rounded(self.watch.time_limit.unwrap_or_default());
         if running.is_empty() {
             return format!("the time limit of {limit} expired");
         }
@@ -283,7 +308,7 @@ fn shortened(list: &str) -> String {
 }
 
 /// Blocks the signals that end this program and returns them through a channel instead.
-pub(super) fn block_termination_signals() -> Receiver<Signal> {
+pub(crate) fn block_termination_signals() -> Receiver<Signal> {
     let (sender, receiver) = channel();
     let mut signals = SigSet::empty();
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|signal| signals.add(signal));

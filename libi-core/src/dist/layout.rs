@@ -5,6 +5,8 @@
 //! host's leader. Hosts are numbered in the order of their leaders, so that host 0 has rank 0, the
 //! master.
 
+mod serial;
+
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -40,7 +42,8 @@ impl Block {
 }
 
 /// One session: its hosts, and the ranks on each.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "serial::Parts", into = "serial::Parts")]
 pub struct Layout {
     session: SessionId,
     hosts: HostList,

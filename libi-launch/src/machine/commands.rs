@@ -66,7 +66,7 @@ use super::message::Program;
 use crate::failure::{Exit, Failure};
 
 /// A command of a session. The user of the front end numbers the commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CommandId(pub u64);
 
 /// A process of a command.
@@ -81,7 +81,7 @@ pub struct CommandProcess {
 }
 
 /// A command, as the user of the front end asks for it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CommandRequest {
     /// Its number, which no command of the session has had before.
     pub command: CommandId,

@@ -60,7 +60,7 @@ use super::message::{HostSpec, Program};
 use crate::failure::Failure;
 
 /// Hosts that are to join a session that is up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GrowthRequest {
     /// The hosts. Their ranks, and the programs that these run, are counted from 0 in this request.
     pub hosts: Vec<HostSpec>,
@@ -75,7 +75,7 @@ pub struct GrowthRequest {
 }
 
 /// By what a session has grown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grown {
     /// The index of the first new host.
     pub first_host: HostIndex,
@@ -102,7 +102,7 @@ impl Grown {
 }
 
 /// Why a session does not grow.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrowthError {
     /// The session is not up yet.

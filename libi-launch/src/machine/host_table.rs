@@ -2,12 +2,13 @@
 
 use libi_core::ids::HostIndex;
 use libi_core::plan::late::Attempt;
+use serde::{Deserialize, Serialize};
 
 use super::message::ChildMessage;
 use crate::failure::{Cause, Failure, Phase};
 
 /// How many hosts have to join.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Policy {
     /// All hosts.
     All,
@@ -27,7 +28,7 @@ pub enum HostState {
 }
 
 /// A host whose place a spare has taken.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Replacement {
     /// The index of the host in the session.
     pub host: HostIndex,

@@ -261,7 +261,9 @@ impl SessionIo {
         match admission {
             Admission::Orphans => self.tell(Event::OrphanArrived(ArrivalId(number)), turn),
             Admission::Files => self.tell(Event::FilesWanted(ArrivalId(number)), turn),
-            Admission::Start(_) | Admission::Link(_) => self.read_claim(number, turn),
+            Admission::Start(_) | Admission::Link(_) | Admission::FrontEnds => {
+                self.read_claim(number, turn);
+            }
         }
     }
 

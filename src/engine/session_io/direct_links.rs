@@ -126,6 +126,8 @@ impl SessionIo {
             Admission::Start(_) | Admission::Files | Admission::Orphans => {
                 self.add_arriving(admission, sealed, turn);
             }
+            // A node has no such key.
+            Admission::FrontEnds => {}
         }
     }
 

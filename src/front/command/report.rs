@@ -4,9 +4,10 @@ use std::fmt;
 
 use libi_core::ids::HostIndex;
 use libi_launch::failure::Exit;
+use serde::{Deserialize, Serialize};
 
 /// How a process of a command ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ProcessOutcome {
     /// It has exited.
@@ -41,7 +42,7 @@ impl fmt::Display for ProcessOutcome {
 }
 
 /// How a process of a command ended, and where it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProcessReport {
     /// The host.

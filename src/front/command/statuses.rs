@@ -31,6 +31,30 @@ impl CommandStatuses {
         id
     }
 
+    /// Notes a command that another process has numbered.
+    pub(in crate::front) fn add_as(&mut self, id: CommandId) {
+        self.last = self.last.max(id.0);
+        self.known.insert(id, CommandStatus::default());
+    }
+
+    /// The number of the last command.
+    pub(in crate::front) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Notes how many commands there have been.
+    pub(in crate::front) fn count_from(&mut self, last: u64) {
+        self.last = last;
+    }
+
+    /// A command has ended, and its processes so.
+    pub(in crate::front) fn ended_so(&mut self, id: CommandId, processes: Vec<ProcessReport>) {
+        for ProcessReport { host, host_name, index, outcome } in processes {
+            self.ended(id, (host, index), &host_name, &outcome);
+        }
+        self.done(id);
+    }
+
     /// A process has ended.
     pub(in crate::front) fn ended(
         &mut self,
@@ -53,7 +77,7 @@ impl CommandStatuses {
         }
     }
 
-    pub(super) fn forget(&mut self, id: CommandId) {
+    pub(in crate::front) fn forget(&mut self, id: CommandId) {
         let Some(status) = self.known.get_mut(&id) else { return };
         status.is_forgotten = true;
         if status.is_done {
@@ -62,7 +86,7 @@ impl CommandStatuses {
     }
 
     /// How a command ended, if it has.
-    pub(super) fn report(&self, id: CommandId) -> Option<CommandReport> {
+    pub(in crate::front) fn report(&self, id: CommandId) -> Option<CommandReport> {
         let status = self.known.get(&id).filter(|status| status.is_done)?;
         let report = |(&(host, index), (name, outcome)): (&(HostIndex, u32), &(String, ProcessOutcome))| {
             ProcessReport { host, host_name: name.clone(), index, outcome: outcome.clone() }

@@ -10,17 +10,18 @@ use libi_core::time::Instant;
 use libi_launch::machine::{Event as Input, Grown, GrowthError, GrowthRequest, Node, Policy, Program};
 use libi_launch::options::LaunchOptions;
 use libi_launch::staging::Staging;
+use serde::{Deserialize, Serialize};
 
 use super::{Error, FrontCommand, Session, SessionStatus};
 use crate::front::choice::BackendReason;
 use crate::front::distribution::Distribution;
 use crate::front::event::Event;
-use crate::front::host_specs;
+use crate::front::launching::host_specs;
 use crate::front::program::program;
 use crate::front::this_machine::{are_this_machine, name_loopback};
 
 /// By what a session has grown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Growth {
     /// The indices of the new hosts, in the session's [report](Session::report) and
@@ -67,6 +68,34 @@ impl GrowthStatus {
         let slack = options.rules.kill_grace.saturating_mul(4).saturating_add(options.rules.peer_timeout);
         let (policy, deadline) = (options.policy, options.deadline);
         Self { policy, deadline, slack, stage: options.stage.clone(), asked: None, answer: None }
+    }
+}
+
+/// What a keeper does for a front end.
+impl GrowthStatus {
+    /// The hosts that were asked for.
+    pub(in crate::front) fn asked(&self) -> Option<&Layout> {
+        self.asked.as_ref().map(|asked| &asked.layout)
+    }
+
+    /// Notes that these hosts are asked for by another process; false if the session grows already.
+    pub(in crate::front) fn ask(&mut self, layout: Layout) -> bool {
+        let is_free = self.asked.is_none() && self.answer.is_none();
+        if is_free {
+            self.asked = Some(Asked { layout, waits: true });
+        }
+        is_free
+    }
+
+    /// Takes the answer.
+    pub(in crate::front) fn take_answer(&mut self) -> Option<Result<Growth, Error>> {
+        self.answer.take()
+    }
+
+    /// The answer is waited for no more.
+    pub(in crate::front) fn forget_answer(&mut self) {
+        self.answer = None;
+        self.asked.iter_mut().for_each(|asked| asked.waits = false);
     }
 }
 
@@ -220,7 +249,7 @@ impl SessionStatus {
         Growth { hosts, ranks, absent }
     }
 
-    fn growth_answered(&mut self, answer: Result<Growth, Error>) {
+    pub(in crate::front) fn growth_answered(&mut self, answer: Result<Growth, Error>) {
         if self.growth.asked.take().is_some_and(|asked| asked.waits) {
             self.growth.answer = Some(answer);
         }

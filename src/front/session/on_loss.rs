@@ -2,7 +2,7 @@
 
 use libi_launch::options::OnLoss;
 
-use super::{Error, Session};
+use super::{Error, FrontCommand, Session};
 
 impl Session {
     /// Chooses what follows when a member is lost from now on. The session may end by a loss or not at any
@@ -27,6 +27,10 @@ impl Session {
             }
             status.on_loss = on_loss;
             Ok(())
-        })
+        })?;
+        if self.is_kept {
+            self.runtime.send(FrontCommand::OnLoss(self.number, on_loss));
+        }
+        Ok(())
     }
 }

@@ -39,18 +39,21 @@ pub(in crate::front) struct SessionStatus {
     pub(super) calls_continue: bool,
     /// The master.
     pub(in crate::front) master: Rank,
-    /// A member is lost, and the session ends with it.
-    pub(in crate::front) ends_by_loss: bool,
-    /// How many bytes of input may still be sent to the master, if its input is open (credit).
+    /// The session ends although the caller has not asked for that: a member is lost, and it ends with it, or
+    /// its keeper ends it.
+    pub(in crate::front) ends_unasked: bool,
+    /// How many bytes of input may still be sent to the master, if its input is open (credit), and how many
+    /// it has consumed.
     pub(in crate::front) input_credit: Option<usize>,
+    pub(in crate::front) input_taken: u64,
     /// The numbers of hosts that have joined, have failed, and are pending.
     pub(in crate::front) progress: (u32, u32, u32),
     pub(super) links: LinkCounts,
     /// The state of links, where it is newer than the report.
-    new_links: Option<Vec<Option<bool>>>,
+    pub(super) new_links: Option<Vec<Option<bool>>>,
     /// Members that have ended.
     pub(super) ended: Ranks,
-    detached: Ranks,
+    pub(super) detached: Ranks,
     /// The restarts that callers wait for, and their answers.
     pub(in crate::front) restarts: BTreeMap<Rank, Option<Result<(), RestartError>>>,
     pub(in crate::front) growth: GrowthStatus,
@@ -63,6 +66,10 @@ pub(in crate::front) struct SessionStatus {
     pub(in crate::front) commands: CommandStatuses,
     /// Whether agents lead the hosts, and can run commands.
     has_agents: bool,
+    /// Whether another process keeps the session, and this is a copy of what that one knows; and how many
+    /// bytes of output were dropped there while the session had no front end.
+    pub(in crate::front) is_kept: bool,
+    pub(super) missed: u64,
 }
 
 impl SessionStatus {
@@ -84,7 +91,8 @@ impl SessionStatus {
             on_loss: options.on_loss,
             calls_continue: options.on_loss == OnLoss::Continue,
             master: Rank(0),
-            ends_by_loss: false,
+            ends_unasked: false,
+            input_taken: 0,
             input_credit: (options.input != StandardInput::Empty).then_some(WINDOW as usize),
             progress,
             links: LinkCounts::default(),
@@ -99,6 +107,8 @@ impl SessionStatus {
             logged: LoggedHosts::default(),
             commands: CommandStatuses::default(),
             has_agents: options.agent.is_some(),
+            is_kept: false,
+            missed: 0,
         }
     }
 
@@ -207,7 +217,7 @@ impl SessionStatus {
         Event::NotRestarted { session: self.session(), rank, host_name: self.host_name_of(rank), why }
     }
 
-    fn restart_answered(&mut self, rank: Rank, answer: Result<(), RestartError>) {
+    pub(in crate::front) fn restart_answered(&mut self, rank: Rank, answer: Result<(), RestartError>) {
         if let Some(known) = self.restarts.get_mut(&rank) {
             known.get_or_insert(answer);
         }

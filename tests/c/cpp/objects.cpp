@@ -6,6 +6,8 @@
 #include <iostream>
 #include <type_traits>
 
+#include <unistd.h>
+
 #include <libi.hpp>
 
 using namespace std::chrono_literals;
@@ -254,6 +256,24 @@ void restarts(const std::string &self) {
     CHECK(well == 4 && restarted == 1 && refused == 1);
 }
 
+/// A session that outlives its front end, which this program keeps.
+void keeping(const std::string &self, const std::string &keeper) {
+    const std::string ticket = "objects." + std::to_string(getpid()) + ".ticket";
+    libi::distribution comes(11, self);
+    comes.host_list("a:2").arg("comes back");
+    {
+        libi::front_end front;
+        libi::session session = front.launch(comes, local().detached(ticket, 600s).keeper(keeper, false));
+        CHECK(session.size() == 2);
+    }
+    libi::front_end front;
+    libi::session session = front.attach(ticket, soon);
+    CHECK(session.size() == 2 && session.info().missed == 0);
+    session.terminate(100ms);
+    libi::error gone = thrown([&] { front.attach(ticket + ".none", soon); });
+    CHECK(gone.code() == LIBI_ERR_NOT_ATTACHED && says(gone, "cannot be read"));
+}
+
 /// A session whose master is replaced.
 void masters(const std::string &self) {
     libi::distribution leads(10, self);
@@ -366,12 +386,15 @@ void front(const std::string &self) {
 } // namespace
 
 int main(int argc, char **argv) {
+    libi_agent_serve_if_asked(); // this program keeps the sessions of keeping()
     if (libi::member me = libi::member::init()) return serve(std::move(me), argc > 1 ? argv[1] : "");
     CHECK(!libi::member::init());
     descriptions();
     front(argv[0]);
     losses(argv[0]);
     restarts(argv[0]);
+    keeping(argv[0], "");
+    keeping(argv[0], argv[0]);
     masters(argv[0]);
     grows(argv[0]);
     std::cout << "objects: all as they should be" << std::endl;

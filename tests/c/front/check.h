@@ -19,21 +19,20 @@
   } while (0)
 
 static inline void check_code(const char *file, int line, const char *call, libi_result found,
-    libi_result wanted,
-                              const char *text)
+    libi_result wanted)
 {
   if (found != wanted) {
     fprintf(stderr, "%s:%d: %s returns %d (%s), not %d: %s\n", file, line, call, (int)found,
         libi_result_text(found),
-            (int)wanted, text ? text : "");
+            (int)wanted, libi_last_error());
     exit(1);
   }
 }
 
 /* The call returns this code. */
-#define GIVES(wanted, call) check_code(__FILE__, __LINE__, #call, (call), (wanted), NULL)
-/* The call succeeds; otherwise the last error is shown. */
-#define DONE(call) check_code(__FILE__, __LINE__, #call, (call), LIBI_OK, libi_last_error())
+#define GIVES(wanted, call) check_code(__FILE__, __LINE__, #call, (call), (wanted))
+/* The call succeeds. */
+#define DONE(call) check_code(__FILE__, __LINE__, #call, (call), LIBI_OK)
 
 static inline void check_text(const char *file, int line, const char *found, const char *part)
 {

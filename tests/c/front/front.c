@@ -22,7 +22,8 @@ static int descriptors(void)
 int main(int argc, char **argv)
 {
   int before = descriptors();
-  libi_agent_serve_if_asked(); /* this program leads the hosts of commands.c */
+  libi_agent_serve_if_asked(); /* this program leads the hosts of commands.c, and keeps the sessions
+                                  of keeping.c */
   CHECK(argc == 4);
   member_program = argv[1];
   shell = argv[2];
@@ -46,6 +47,8 @@ int main(int argc, char **argv)
   restarts(LIBI_PROGRESS_MANUAL);
   growth(LIBI_PROGRESS_THREAD);
   growth(LIBI_PROGRESS_MANUAL);
+  keeping(LIBI_PROGRESS_THREAD, NULL);
+  keeping(LIBI_PROGRESS_MANUAL, argv[0]);
   commands(argv[0]);
   misuse();
   CHECK(descriptors() == before);

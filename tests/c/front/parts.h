@@ -28,6 +28,9 @@ void restarts(libi_progress progress);
 /* Sessions that grow: growth.c */
 void growth(libi_progress progress);
 
+/* Sessions that outlive their front end: keeping.c */
+void keeping(libi_progress progress, const char *keeper);
+
 /* Commands in a session of agents: commands.c */
 void commands(const char *own_program);
 

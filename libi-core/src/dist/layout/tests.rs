@@ -103,3 +103,35 @@ proptest! {
         prop_assert!(leaders.is_sorted(), "hosts are numbered by their leaders");
     }
 }
+
+#[test]
+fn a_layout_that_has_grown_by_its_own_hosts_is_sent_unchanged() {
+    let [mut layout] = lay_out(&[distribution(2, "a:2,me@b:22*3,a")]).unwrap().try_into().unwrap();
+    let [more] = lay_out(&[distribution(2, "a,a2,a:2")]).unwrap().try_into().unwrap();
+    layout.grow(&more).unwrap();
+    layout.grow(&more).unwrap();
+    let bytes = postcard::to_allocvec(&layout).unwrap();
+    let back: Layout = postcard::from_bytes(&bytes).unwrap();
+    assert_eq!(back, layout);
+    assert_eq!(back.host_of(Rank(6)), Some(HostIndex(2)));
+}
+
+#[test]
+fn what_is_no_layout_is_refused() {
+    let hosts = HostList::parse("a,b").unwrap();
+    let parse = |blocks: Vec<Vec<Block>>| {
+        let bytes = postcard::to_allocvec(&(SessionId(0), &hosts, blocks)).unwrap();
+        postcard::from_bytes::<Layout>(&bytes).is_ok()
+    };
+    assert!(parse(vec![vec![block(0, 1, 0)], vec![block(1, 1, 0)]]));
+    for wrong in [
+        vec![vec![block(0, 1, 0)]],
+        vec![vec![block(0, 2, 0)], vec![block(1, 1, 0)]],
+        vec![vec![block(1, 1, 0)], vec![block(2, 1, 0)]],
+        vec![vec![block(0, 0, 0)], vec![block(0, 1, 0)]],
+        vec![vec![block(2, 1, 0), block(0, 1, 0)], vec![block(1, 1, 0)]],
+        vec![vec![block(0, u32::MAX, 0)], vec![block(u32::MAX, 2, 0)]],
+    ] {
+        assert!(!parse(wrong.clone()), "{wrong:?}");
+    }
+}

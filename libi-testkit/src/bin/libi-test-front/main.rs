@@ -2,7 +2,8 @@
 //! `in-program`.
 //!
 //! Launches test members with these words, a leader and another member on every host, which `KIND` tells
-//! apart; prints what happens, one line each; and ends with its standard input.
+//! apart; prints what happens, one line each; and ends with its standard input. With a file in
+//! `LIBI_TEST_TICKET` the session is detached, and waits for ten minutes without a front end.
 #![allow(clippy::unwrap_used, reason = "a test program fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -10,8 +11,9 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use libi::{Engine, Event, FrontEnd, HostList, LaunchOptions};
+use libi::{Detached, Engine, Event, FrontEnd, HostList, LaunchOptions};
 use libi_testkit::local::{marked, member, ms};
+use libi_testkit::programs::agent;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,7 +39,10 @@ fn play(engine: Engine, mark: &str, hosts: &str, words: &[&str]) {
         noticed.store(true, SeqCst);
     });
     let front = FrontEnd::new().unwrap();
-    let options = LaunchOptions::local().engine(engine);
+    let mut options = LaunchOptions::local().engine(engine);
+    if let Some(ticket) = std::env::var_os("LIBI_TEST_TICKET") {
+        options = options.detached(Detached::new(ticket, ms(600_000)).program(agent()));
+    }
     let _sessions = front.start_all(&[of("leader"), of("local")], &options).unwrap();
     let mut gone = BTreeSet::new();
     while !ends.load(SeqCst) {
