@@ -1036,14 +1036,19 @@ libi_result libi_options_set_detached(libi_options *options,
                                       libi_timeout limit);
 
 /**
- * Sets the program that keeps a detached session: one that calls libi_agent_serve_if_asked()
- * first, as the programs libi and libi-agent do. NULL, the default, for this program, which has to
- * have called that. Front ends on other machines may have the session only if it is reachable:
- * otherwise the keeper listens on the loopback address alone.
+ * Sets the host that the process runs on which keeps a detached session, as user@name:port, and
+ * its program. A host is reached by ssh, launches in place of this machine, and is always
+ * reachable; NULL, the default, for this machine. The program calls libi_agent_serve_if_asked()
+ * first, as the programs libi and libi-agent do; NULL, the default, for this program, which has to
+ * have called that. Front ends on other machines may have the session only if the process is
+ * reachable: otherwise it listens on the loopback address alone.
  *
  * Returns LIBI_OK; LIBI_ERR_STATE without libi_options_set_detached(); or LIBI_ERR_NULL. Since 0.1.
  */
-libi_result libi_options_set_keeper(libi_options *options, const char *program, bool reachable);
+libi_result libi_options_set_keeper(libi_options *options,
+                                    const char *host,
+                                    const char *program,
+                                    bool reachable);
 
 /**
  * Sets how many launches this process may have in flight at a time, so that it spares the machine

@@ -360,9 +360,10 @@ public:
     options &detached(const std::string &ticket, milliseconds limit) {
         return self(libi_options_set_detached(get(), ticket.c_str(), detail::timeout_of(limit)));
     }
-    /** The program that keeps it; this one if it is empty. */
-    options &keeper(const std::string &program, bool reachable = false) {
-        return self(libi_options_set_keeper(get(), program.empty() ? nullptr : program.c_str(), reachable));
+    /** The host and the program that keep it; this machine and this program if they are empty. */
+    options &keeper(const std::string &host, const std::string &program, bool reachable = false) {
+        return self(libi_options_set_keeper(get(), host.empty() ? nullptr : host.c_str(),
+            program.empty() ? nullptr : program.c_str(), reachable));
     }
     options &any_programs(bool any = true) { return self(libi_options_set_any_programs(get(), any)); }
     options &backend(libi_backend backend) { return self(libi_options_set_backend(get(), backend, nullptr)); }

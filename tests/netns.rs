@@ -10,6 +10,8 @@
 mod faults;
 #[path = "netns/flat.rs"]
 mod flat;
+#[path = "netns/keeping.rs"]
+mod keeping;
 #[path = "netns/links.rs"]
 mod links;
 #[path = "netns/orphans.rs"]

@@ -48,7 +48,7 @@ use crate::executor::Progress;
 use launching::Plan;
 use program::program;
 use runtime::{FrontCommand, FrontRuntime};
-use this_machine::resolve;
+use this_machine::{all_hosts, resolve};
 
 /// Why an operation of a front end failed.
 ///
@@ -283,6 +283,8 @@ impl FrontEnd {
     ) -> Result<Vec<Session>, Error> {
         let mut distributions =
             distributions.iter().map(Distribution::checked).collect::<Result<Vec<_>, _>>()?;
+        let elsewhere = keeper::launched_elsewhere(options, &all_hosts(&distributions, &options.spares))?;
+        let options = elsewhere.as_ref().unwrap_or(options);
         let (mut backend, reason, options) = resolve(&mut distributions, options)?;
         backend.set_environment(&|name| std::env::var(name).ok());
         let layouts = layout::lay_out(&distributions)?;

@@ -55,7 +55,7 @@ pub(super) fn name_loopback(distributions: &mut [Distribution]) {
 }
 
 /// All hosts of a launch, and its spares.
-fn all_hosts(distributions: &[Distribution], spares: &HostList) -> HostList {
+pub(super) fn all_hosts(distributions: &[Distribution], spares: &HostList) -> HostList {
     let lists = distributions.iter().map(|distribution| &distribution.hosts).chain([spares]);
     let mut all = HostList::new();
     for host in lists.flat_map(HostList::iter) {

@@ -421,6 +421,10 @@ fn what_cannot_be_kept_is_refused_before_anything_is_started() {
     assert!(refused(&with(unnamed)).contains("serve_if_asked"));
     assert!(refused(&with(keeper("/bin/true"))).contains("/bin/true has ended at once"));
     assert!(refused(&with(keeper("/no/such"))).contains("/no/such"));
+    let elsewhere = refused(&with(keeper(programs::agent()).host("h1")));
+    assert!(elsewhere.contains("local cannot start a keeper on h1"), "{elsewhere}");
+    assert!(refused(&with(keeper(programs::agent()).host("h[1-2]"))).contains("is not one host"));
+    assert!(refused(&with(keeper(programs::agent()).host("h[1"))).contains("h[1: "));
     let nowhere = Detached::new(lab.path("no/ticket"), LONG).program(programs::agent());
     let text = refused(&with(nowhere));
     assert!(text.contains("cannot write the ticket file") && text.contains("no/ticket"), "{text}");

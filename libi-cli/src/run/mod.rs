@@ -106,6 +106,10 @@ pub(crate) struct RunArgs {
     /// The ticket file of --detached, which admits to the processes
     #[arg(long, value_name = "FILE", default_value = "libi.ticket", requires = "detached")]
     ticket: PathBuf,
+    /// With --detached: have another host launch and keep the processes, reached by
+    /// ssh, so that they outlive this machine; it needs libi at the same path
+    #[arg(long, value_name = "HOST", requires = "detached")]
+    keeper: Option<String>,
     /// With --detached: accept `libi attach` from other machines
     #[arg(long, requires = "detached")]
     reachable: bool,
@@ -222,7 +226,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
         .restarts(arguments.restarts);
     let options = match arguments.detached {
         Some(limit) => {
-            options.detached(Detached::new(&arguments.ticket, limit).reachable(arguments.reachable))
+            let detached = Detached::new(&arguments.ticket, limit).reachable(arguments.reachable);
+            let keeper = arguments.keeper.clone();
+            options.detached(keeper.map_or(detached.clone(), |host| detached.host(host)))
         }
         None => options,
     };

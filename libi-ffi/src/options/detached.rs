@@ -42,15 +42,18 @@ pub unsafe extern "C" fn libi_options_set_detached(
     }
 }
 
-/// Sets the program that keeps a detached session: one that calls libi_agent_serve_if_asked()
-/// first, as the programs libi and libi-agent do. NULL, the default, for this program, which has to
-/// have called that. Front ends on other machines may have the session only if it is reachable:
-/// otherwise the keeper listens on the loopback address alone.
+/// Sets the host that the process runs on which keeps a detached session, as user@name:port, and
+/// its program. A host is reached by ssh, launches in place of this machine, and is always
+/// reachable; NULL, the default, for this machine. The program calls libi_agent_serve_if_asked()
+/// first, as the programs libi and libi-agent do; NULL, the default, for this program, which has to
+/// have called that. Front ends on other machines may have the session only if the process is
+/// reachable: otherwise it listens on the loopback address alone.
 ///
 /// Returns LIBI_OK; LIBI_ERR_STATE without libi_options_set_detached(); or LIBI_ERR_NULL. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_set_keeper(
     options: *mut libi_options,
+    host: *const c_char,
     program: *const c_char,
     reachable: bool,
 ) -> libi_result {
@@ -61,6 +64,7 @@ pub unsafe extern "C" fn libi_options_set_keeper(
                 let why = "the session is not detached: call libi_options_set_detached() first";
                 return Err(CallError::new(LIBI_ERR_STATE, why));
             };
+            detached.host = if host.is_null() { None } else { Some(args::text(host, "host")?.to_owned()) };
             detached.program = if program.is_null() { None } else { Some(path(program, "program")?) };
             detached.reachable = reachable;
             Ok(())

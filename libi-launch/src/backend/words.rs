@@ -5,7 +5,7 @@ use libi_core::dist::{EnvVar, OsBytes};
 
 use super::{CommandWriter, LINK_ENV, LINK_STDIO, SpecError};
 use crate::machine::{HostSpec, Program};
-use crate::options::AGENT_ARG;
+use crate::options::{AGENT_ARG, KEEPER_ARG};
 
 /// One of libi's own variables. Name and value are literals without NUL.
 pub(super) fn env_var(name: &str, value: &str) -> Vec<EnvVar> {
@@ -17,8 +17,9 @@ pub(super) fn env_var(name: &str, value: &str) -> Vec<EnvVar> {
 /// The command line for a remote shell whose standard streams become the link.
 pub(super) fn remote_command(program: &Program, written: CommandWriter) -> OsBytes {
     let mut env = program.env.clone();
-    // It is the link of an agent that is told nothing else.
-    if program.args.last().is_none_or(|last| last.as_bytes() != AGENT_ARG.as_bytes()) {
+    // An agent that is told nothing else has its link there, and a keeper what it is told.
+    let asks = |arg: &str| program.args.last().is_some_and(|last| last.as_bytes() == arg.as_bytes());
+    if !asks(AGENT_ARG) && !asks(KEEPER_ARG) {
         env.extend(env_var(LINK_ENV, LINK_STDIO));
     }
     written(program.cwd.as_ref(), &env, &program.executable, &program.args)

@@ -94,6 +94,11 @@ impl Network {
         SCRIPT.path("member")
     }
 
+    /// Puts a program where all users may execute it, and returns its path there.
+    pub fn bring(&self, program: &str, name: &str) -> String {
+        SCRIPT.bring(program, name)
+    }
+
     /// What every host sends takes so long to arrive.
     pub fn delay(&self, delay: Duration) {
         for (name, _) in &self.firsts {

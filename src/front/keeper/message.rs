@@ -23,12 +23,17 @@ use crate::front::{BackendReason, Event, Growth};
 /// Both ends are of the same build, or do not understand each other.
 pub(super) const VERSION: &str = concat!("libi ", env!("CARGO_PKG_VERSION"), ", keeper protocol 1");
 
-/// What a keeper is told at its start, over its standard input.
+/// What a keeper answers at its start, behind text of login shells: the text of the ticket file follows, or
+/// why it does not serve.
+pub(super) const READY: &str = "libi-keeper-ready\n";
+pub(super) const REFUSED: &str = "libi-keeper-refused\n";
+
+/// What a keeper is told at its start, over its standard input, which ends behind it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
     pub(super) version: String,
-    /// The bytes of the path of the ticket file.
-    pub(super) ticket: Vec<u8>,
+    /// The bytes of the path of the ticket file; none if that is not written there.
+    pub(super) ticket: Option<Vec<u8>>,
     pub(super) limit: std::time::Duration,
     pub(super) reachable: bool,
 }

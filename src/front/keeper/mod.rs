@@ -11,8 +11,8 @@
 //!             the secret of the file
 //! ```
 //!
-//! A front end that launches a detached session starts the keeper ([`start`]), and attaches to it by the
-//! ticket file as every later one does ([`client`]). From then on its calls, its commands and its answers
+//! A front end that launches a detached session starts the keeper, here or on another host ([`start`]), and
+//! attaches to it by the ticket file as every later one does ([`attach`], [`client`]). From then on its calls, its commands and its answers
 //! are [messages](message). What it knows of the session is a [copy](super::session) of what the keeper
 //! knows, and the keeper sends what has changed.
 //!
@@ -53,6 +53,7 @@
 //! is a direct link as those of hosts are, encrypted, with a secret that is nowhere else. By default it is
 //! accepted at the loopback address alone.
 
+mod attach;
 pub(super) mod client;
 mod link;
 pub(super) mod message;
@@ -62,4 +63,5 @@ mod ticket;
 
 pub(super) use client::KeptSessions;
 pub(crate) use serve::serve;
+pub(super) use start::launched_elsewhere;
 pub(crate) use start::serves;

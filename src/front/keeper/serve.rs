@@ -8,10 +8,11 @@ mod kept;
 mod peers;
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
@@ -19,16 +20,18 @@ use std::time::{Duration, Instant as Clock};
 use libi_launch::machine::{Ending, Event as Input};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use zeroize::Zeroizing;
 
 use self::attached::Attached;
 use self::kept::Kept;
 use self::peers::{Opens, Peers};
 use super::link;
-use super::message::{FromKeeper, Launch, Setup, ToKeeper, VERSION};
-use super::start::{READY, host_name};
+use super::message::{FromKeeper, Launch, READY, REFUSED, Setup, ToKeeper, VERSION};
+use super::start::host_name;
 use super::ticket::{OwnTicket, Ticket};
 use crate::engine::direct_stream::DirectStream;
 use crate::engine::message_link::{MessageLink, MessageListener, Ready};
+use crate::engine::sys::{duplicate, replace};
 use crate::engine::{Engine, NodeId};
 use crate::executor::{Progress, Reactor as _, ReadyFd, Shared};
 use crate::front::Event;
@@ -37,7 +40,7 @@ use crate::front::reactor::FrontReactor;
 use crate::front::runtime::{FrontCommand, FrontShared, FrontState};
 use crate::front::session::{SessionNumber, Stage};
 
-/// How long a keeper waits for its first front end.
+/// How long a keeper waits for what it is told, and for its first front end.
 pub(super) const EMPTY_FOR: Duration = Duration::from_secs(20);
 /// How long members may take to end when the session is ended from here, before they are killed; and how
 /// long the whole may take.
@@ -54,25 +57,30 @@ const SIGNALS: u32 = 0;
 /// Serves as a keeper, and returns when that is over. The process has one thread.
 pub(crate) fn serve() -> Result<(), String> {
     let own = |why: io::Error| why.to_string();
+    // Whoever has asked does not wait for longer either.
+    nix::unistd::alarm::set(EMPTY_FOR.as_secs() as u32);
     libi_launch::process::leave().map_err(own)?;
-    let mut asker = take_asker().map_err(own)?;
-    let keeper = Keeper::new(&mut asker).inspect_err(|why| {
-        let _ = asker.write_all(why.as_bytes());
-    })?;
-    let _ = asker.write_all(READY);
-    drop(asker);
-    keeper.run();
-    Ok(())
+    nix::unistd::alarm::set(EMPTY_FOR.as_secs() as u32);
+    let (asked, mut answer) = take_streams().map_err(own)?;
+    let made = Keeper::new(asked);
+    nix::unistd::alarm::cancel();
+    let text = match &made {
+        Ok((_, ticket)) => Zeroizing::new([READY, ticket].concat()),
+        Err(why) => Zeroizing::new([REFUSED, why].concat()),
+    };
+    let _ = answer.write_all(text.as_bytes());
+    drop((answer, text));
+    made.map(|(keeper, _)| keeper.run())
 }
 
-/// Takes the standard input, over which this process was asked, and has all standard streams lead nowhere.
-fn take_asker() -> io::Result<UnixStream> {
-    let asker: OwnedFd = crate::engine::sys::duplicate(0)?;
-    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+/// Takes the standard streams, over which this process was asked, and has all of them lead nowhere.
+fn take_streams() -> io::Result<(File, File)> {
+    let streams = (duplicate(0)?.into(), duplicate(1)?.into());
+    let null = File::options().read(true).write(true).open("/dev/null")?;
     for number in 0..3 {
-        crate::engine::sys::replace(std::os::fd::AsFd::as_fd(&null), number)?;
+        replace(null.as_fd(), number)?;
     }
-    Ok(asker.into())
+    Ok(streams)
 }
 
 struct Keeper {
@@ -82,7 +90,7 @@ struct Keeper {
     id: NodeId,
     listener: MessageListener,
     signals: SignalFd,
-    /// `None` when no front end can have the session any more.
+    /// `None` when no front end can have the session any more, or if it is not here.
     ticket: Option<OwnTicket>,
     limit: Duration,
     peers: Peers,
@@ -95,11 +103,11 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(asker: &mut UnixStream) -> Result<Self, String> {
+    /// A keeper, and the text of its ticket file if that is not written here.
+    fn new(mut asked: File) -> Result<(Self, Zeroizing<String>), String> {
         let own = |why: io::Error| why.to_string();
-        asker.set_read_timeout(Some(EMPTY_FOR)).map_err(own)?;
         let mut setup = Vec::new();
-        asker.read_to_end(&mut setup).map_err(own)?;
+        asked.read_to_end(&mut setup).map_err(own)?;
         let setup: Setup = postcard::from_bytes(&setup).map_err(|_| "it was asked for in another way")?;
         if setup.version != VERSION {
             return Err(format!("the program that is to keep the session is of {VERSION}"));
@@ -107,12 +115,13 @@ impl Keeper {
         let signals = signals().map_err(own)?;
         let mut engine = Engine::new().map_err(own)?;
         let id = engine.outside_id();
-        let path = PathBuf::from(std::ffi::OsString::from_vec(setup.ticket));
+        let path = setup.ticket.map(|path| PathBuf::from(OsString::from_vec(path)));
         let mut ticket = Ticket {
             pid: std::process::id(),
             host: host_name(),
             addresses: Vec::new(),
             secret: fresh_secret().map_err(|why| why.to_string())?,
+            is_locked: path.is_some(),
         };
         let (listener, addresses) = engine.listen(id, !setup.reachable, ticket.key()).map_err(own)?;
         ticket.addresses = addresses;
@@ -120,23 +129,28 @@ impl Keeper {
         let state = FrontState::new(ReadyFd::new().map_err(own)?);
         let shared = Arc::new(Shared::new(state, Progress::Manual).map_err(own)?);
         let reactor = FrontReactor::new(engine, Arc::clone(&shared));
-        let unwritable = |why| format!("cannot write the ticket file {}: {why}", path.display());
-        let ticket = ticket.write(&path).map_err(unwritable)?;
-        Ok(Self {
+        let text = if path.is_some() { Zeroizing::default() } else { ticket.text() };
+        let write = |path: PathBuf| {
+            let unwritable = |why| format!("cannot write the ticket file {}: {why}", path.display());
+            ticket.write(&path).map_err(unwritable)
+        };
+        let ticket = path.map(write).transpose()?;
+        let keeper = Self {
             reactor,
             shared,
             commands: VecDeque::new(),
             id,
             listener,
             signals,
-            ticket: Some(ticket),
+            ticket,
             limit: setup.limit,
             peers: Peers::new(id, SIGNALS),
             session: None,
             front: None,
             alone_since: Clock::now(),
             ends_by: None,
-        })
+        };
+        Ok((keeper, text))
     }
 
     fn run(mut self) {

@@ -1,29 +1,32 @@
-//! A front end starts a keeper, and attaches to one.
+//! A front end starts a keeper, here or on another host.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf, absolute};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use libi_core::dist::OsBytes;
-use libi_launch::options::{CarriedOptions, Detached, KEEPER_ARG};
+use libi_core::hosts::HostList;
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::Attempt;
+use libi_launch::backend::{Backend, Channel, LaunchMethod, Local, SpawnSpec, Ssh};
+use libi_launch::machine::{HostSpec, Program};
+use libi_launch::options::{CarriedOptions, Detached, KEEPER_ARG, LaunchOptions};
 use libi_launch::process::{Environment, FdSource, Start};
 
-use super::client::Attachment;
-use super::message::{Launch, Setup, VERSION};
-use super::ticket::{Ticket, is_in_use};
+use super::message::{Launch, READY, REFUSED, Setup, VERSION};
+use super::ticket::{IN_USE, Ticket, is_in_use};
 use crate::engine::fd_budget::original_limit;
+use crate::front::choice::auto_backend;
 use crate::front::launching::Plan;
-use crate::front::runtime::FrontCommand;
 use crate::front::{Error, FrontEnd, Session};
 
-/// How long a keeper may take to start, and to accept its first front end.
+/// How long a keeper on this machine may take to start, and each to accept its first front end.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// How long a ticket file that is in use is waited for.
 const IN_USE_FOR: Duration = Duration::from_secs(1);
 
@@ -35,70 +38,23 @@ pub(crate) fn serves() {
     SERVES.store(true, Ordering::Relaxed);
 }
 
+/// The options of a launch that another host makes, if a keeper there does: none of the hosts is this
+/// machine for it.
+pub(in crate::front) fn launched_elsewhere(
+    options: &LaunchOptions,
+    hosts: &HostList,
+) -> Result<Option<LaunchOptions>, Error> {
+    if options.detached.as_ref().is_none_or(|detached| detached.host.is_none()) {
+        return Ok(None);
+    }
+    let mut options = options.clone();
+    if options.backend.is_none() && auto_backend(hosts)?.0.is_local() {
+        options.backend = Some(Ssh::new().into());
+    }
+    Ok(Some(options))
+}
+
 impl FrontEnd {
-    /// Attaches to a [detached](crate::LaunchOptions::detached) session, which this ticket file admits to.
-    /// A front end that had the session before has it no more: it gets
-    /// [`Event::Revoked`](crate::Event::Revoked).
-    ///
-    /// Everything about the session is known here as it was there: its report, its ranks, which of them have
-    /// ended. Events that the front end before has not taken, messages that it has not received, follow.
-    /// A session that is over is found until its time without a front end has passed, once.
-    ///
-    /// ```no_run
-    /// use std::time::Duration;
-    /// use libi::{Detached, Distribution, FrontEnd, LaunchOptions};
-    ///
-    /// libi::agent::serve_if_asked(); // it is the keeper, too
-    /// let front_end = FrontEnd::new()?;
-    /// let session = match front_end.attach("daemons.ticket", Duration::from_secs(10)) {
-    ///     Ok(session) => session, // they are running
-    ///     Err(_) => {
-    ///         let detached = Detached::new("daemons.ticket", Duration::from_secs(3600));
-    ///         let options = LaunchOptions::new().detached(detached);
-    ///         front_end.launch(&Distribution::new("daemon").hosts("node[1-4]"), &options)?
-    ///     }
-    /// };
-    /// # let _ = session;
-    /// # Ok::<(), libi::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::NotAttached`]: the file is missing, is not this user's or can be read by others; nothing
-    /// answers where it says; the keeper is of another version of libi; or `timeout` elapsed first.
-    pub fn attach(&self, ticket: impl AsRef<Path>, timeout: Duration) -> Result<Session, Error> {
-        let path = ticket.as_ref();
-        self.attach_to(path, None, timeout).map_err(|why| Error::NotAttached { ticket: path.to_owned(), why })
-    }
-
-    fn attach_to(
-        &self,
-        path: &Path,
-        launch: Option<Box<Launch>>,
-        timeout: Duration,
-    ) -> Result<Session, String> {
-        let ticket = Ticket::read(path)?;
-        if ticket.host == host_name() && !is_in_use(path) {
-            return Err(format!("{}, which kept it, has ended", ticket.place()));
-        }
-        let (number, place) = (self.next_number(), ticket.place());
-        self.runtime.with(|state| state.attaching.insert(number, None));
-        let attachment = Attachment { ticket, launch, timeout };
-        self.runtime.send(FrontCommand::Attach(number, Box::new(attachment)));
-        let answer = self.runtime.wait(timeout, |state| state.attaching.get(&number)?.clone());
-        self.runtime.with(|state| state.attaching.remove(&number));
-        match answer {
-            Some(Ok(layout)) => {
-                let runtime = Arc::clone(&self.runtime);
-                Ok(Session { runtime, number, layout, is_kept: true })
-            }
-            Some(Err(why)) => Err(why),
-            None => {
-                self.runtime.send(FrontCommand::Retire(number));
-                Err(format!("{place}, which keeps it, has not answered in time"))
-            }
-        }
-    }
-
     /// Starts a keeper, and has it launch a session.
     pub(in crate::front) fn start_detached(
         &self,
@@ -111,62 +67,134 @@ impl FrontEnd {
         while is_in_use(&path) && Instant::now() < by {
             self.runtime.wait(Duration::from_millis(5), |_| None::<()>);
         }
-        start_keeper(&path, detached)?;
+        let program = keeper_program(detached)?;
+        let mut options = plan.options.clone();
+        match &detached.host {
+            None => start_here(&path, &program, detached)?,
+            Some(host) => {
+                options.local_hosts = HostList::new();
+                start_there(host, plan, &path, &program, detached)?;
+            }
+        }
         let launch = Launch {
             layout: plan.layout.clone(),
             programs: plan.programs.to_vec(),
             backend: plan.backend.clone(),
             reason: plan.reason.clone(),
-            options: CarriedOptions::new(plan.options),
+            options: CarriedOptions::new(&options),
         };
         self.attach_to(&path, Some(Box::new(launch)), START_TIMEOUT).map_err(Error::Keeper)
     }
 }
 
-/// Starts a keeper, and waits until its ticket file is there.
-fn start_keeper(ticket: &Path, detached: &Detached) -> Result<(), Error> {
-    let program = keeper_program(detached)?;
-    let system = |what: &'static str| move |why: io::Error| Error::Keeper(format!("{what}: {why}"));
-    let (mut ours, its) = UnixStream::pair().map_err(system("a socket"))?;
-    let name = program.as_os_str().as_bytes();
-    let program_name = OsBytes::new(name).map_err(|why| Error::Keeper(why.to_string()))?;
-    let mut start = Start::new(program_name, Environment::inherited()).fd(0, its.as_fd());
-    start.args = OsBytes::try_from(KEEPER_ARG).into_iter().collect();
-    start.fds.extend([(1, FdSource::Null), (2, FdSource::Null)]);
-    start.open_files = original_limit();
-    start.guarded = false;
-    let mut child = start.start().map_err(|why| Error::Keeper(why.to_string()))?;
-    drop(its);
+/// Starts a keeper on this machine, which writes the ticket file.
+fn start_here(ticket: &Path, program: &Path, detached: &Detached) -> Result<(), Error> {
     let setup = Setup {
         version: VERSION.to_owned(),
-        ticket: ticket.as_os_str().as_bytes().to_vec(),
+        ticket: Some(ticket.as_os_str().as_bytes().to_vec()),
         limit: detached.limit,
         reachable: detached.reachable,
     };
-    let setup = postcard::to_allocvec(&setup).map_err(|why| Error::Keeper(why.to_string()))?;
-    ours.set_read_timeout(Some(START_TIMEOUT)).map_err(system("a socket"))?;
-    // A program that has ended at once takes none of it.
-    let _ = ours.write_all(&setup).and_then(|()| ours.shutdown(std::net::Shutdown::Write));
-    let mut answer = Vec::new();
-    let answered = ours.read_to_end(&mut answer);
-    // It has left this process behind, and the process that was started here ends at once; if it has
-    // not, it is killed now.
-    child.wait_for(Duration::from_secs(1));
-    match answered {
-        Ok(_) if answer == READY => Ok(()),
-        Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
-            Err(Error::Keeper(format!("{} has not answered in time", program.display())))
-        }
-        _ if answer.is_empty() => Err(Error::Keeper(format!(
-            "{} has ended at once; does it call libi::agent::serve_if_asked?",
-            program.display()
-        ))),
-        _ => Err(Error::Keeper(String::from_utf8_lossy(&answer).into_owned())),
-    }
+    let spec = Local::start_unlinked(&to_be_started(program)?);
+    started(&spec, &setup, START_TIMEOUT, &program.display().to_string()).map(drop)
 }
 
-/// What a keeper answers when its ticket file is there; otherwise, why there is none.
-pub(super) const READY: &[u8] = b"ready";
+/// Starts a keeper on another host, and writes the ticket file for it.
+fn start_there(
+    host: &str,
+    plan: &Plan<'_>,
+    ticket: &Path,
+    program: &Path,
+    detached: &Detached,
+) -> Result<(), Error> {
+    if is_in_use(ticket) {
+        return Err(Error::Keeper(format!("cannot write the ticket file {}: {IN_USE}", ticket.display())));
+    }
+    let list = HostList::parse(host).map_err(|why| Error::Keeper(format!("{host}: {why}")))?;
+    let (Some(named), 1) = (list.entry(0), list.len()) else {
+        return Err(Error::Keeper(format!("{host} is not one host")));
+    };
+    let host_spec = HostSpec {
+        host: HostIndex(0),
+        attempt: Attempt::default(),
+        name: named.name.to_owned(),
+        user: named.user.map(str::to_owned),
+        port: named.port,
+        below: 0,
+        faults: 0,
+        blocks: Vec::new(),
+    };
+    let spec = remote_spec(plan.backend, &host_spec, &to_be_started(program)?)?;
+    let setup = Setup { version: VERSION.to_owned(), ticket: None, limit: detached.limit, reachable: true };
+    let what = format!("{} on {host}", program.display());
+    let text = started(&spec, &setup, plan.options.rules.hello_timeout, &what)?;
+    let written = Ticket::parse(&text).ok_or_else(|| Error::Keeper(format!("{what} gives no ticket")))?;
+    let unwritable = |why| Error::Keeper(format!("cannot write the ticket file {}: {why}", ticket.display()));
+    written.write_for_another(ticket).map_err(unwritable)
+}
+
+/// What starts a keeper on a host, through streams that carry nothing else.
+fn remote_spec(backend: &Backend, host: &HostSpec, program: &Program) -> Result<SpawnSpec, Error> {
+    let unfit = || Error::Keeper(format!("{backend} cannot start a keeper on {}; use ssh", host.name));
+    if backend.bulk().is_some() {
+        return Err(unfit());
+    }
+    let spec = backend.spawn_spec(host, program).map_err(|why| Error::Keeper(why.to_string()))?;
+    if spec.channel == Channel::Streams && spec.trailer.is_none() { Ok(spec) } else { Err(unfit()) }
+}
+
+fn to_be_started(program: &Path) -> Result<Program, Error> {
+    let name = OsBytes::new(program.as_os_str().as_bytes()).map_err(|why| Error::Keeper(why.to_string()))?;
+    let args = OsBytes::try_from(KEEPER_ARG).into_iter().collect();
+    Ok(Program { executable: name, args, env: Vec::new(), cwd: None })
+}
+
+/// Starts a keeper, tells it what it keeps, and returns what it answers.
+fn started(spec: &SpawnSpec, setup: &Setup, timeout: Duration, what: &str) -> Result<String, Error> {
+    let failed = |why: &dyn std::fmt::Display| Error::Keeper(format!("{what}: {why}"));
+    let (mut ours, its) = UnixStream::pair().map_err(|why| failed(&why))?;
+    let (mut said, its_errors) = UnixStream::pair().map_err(|why| failed(&why))?;
+    let environment = Environment::inherited().with(spec.env.iter().cloned());
+    let mut start = Start::new(spec.program.clone(), environment).fd(0, its.as_fd()).fd(1, its.as_fd());
+    start.fds.insert(2, FdSource::File(its_errors.as_fd()));
+    start.args.clone_from(&spec.args);
+    start.open_files = original_limit();
+    start.guarded = false;
+    let mut child = start.start().map_err(|why| failed(&why))?;
+    drop(start);
+    drop((its, its_errors));
+    let setup = postcard::to_allocvec(setup).map_err(|why| failed(&why))?;
+    ours.set_read_timeout(Some(timeout)).map_err(|why| failed(&why))?;
+    // A program that has ended at once takes none of it.
+    let _ = ours.write_all(&spec.initial_input);
+    let _ = ours.write_all(&setup).and_then(|()| ours.shutdown(Shutdown::Write));
+    let mut answer = Vec::new();
+    let read = ours.read_to_end(&mut answer);
+    // The keeper has left this process, and what was started here ends at once; if it has not, it is
+    // killed now.
+    child.wait_for(Duration::from_secs(1));
+    drop(child);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    if let Some((_, text)) = answer.split_once(READY) {
+        return Ok(text.to_owned());
+    }
+    if let Some((_, why)) = answer.split_once(REFUSED) {
+        return Err(Error::Keeper(why.to_owned()));
+    }
+    if read.is_err_and(|why| why.kind() == std::io::ErrorKind::WouldBlock) {
+        return Err(failed(&"it has not answered in time"));
+    }
+    let _ = said.set_nonblocking(true);
+    let mut errors = Vec::new();
+    let _ = said.read_to_end(&mut errors);
+    let errors = String::from_utf8_lossy(&errors);
+    match errors.trim() {
+        "" => {
+            Err(Error::Keeper(format!("{what} has ended at once; does it call libi::agent::serve_if_asked?")))
+        }
+        errors => Err(failed(&errors)),
+    }
+}
 
 fn keeper_program(detached: &Detached) -> Result<PathBuf, Error> {
     match &detached.program {

@@ -1,14 +1,16 @@
 //! The ticket file: where a keeper is, and the secret that admits to it.
 //!
-//! The keeper holds a lock on it as long as it lives, so that a file of one that was killed is known as
-//! such on the same machine. A file is whole when it has its name.
+//! A keeper that writes it holds a lock on it as long as it lives, so that a file of one that was killed is
+//! known as such on the same machine. That of a keeper elsewhere is written by its first front end, and has
+//! no lock. A file is whole when it has its name.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use libi_core::ids::{HostIndex, SessionId};
 use libi_core::secure::{LinkKey, LinkSecurity, Parent, Secret, Terms};
@@ -18,6 +20,10 @@ use zeroize::{Zeroize, Zeroizing};
 
 /// The first line.
 const HEAD: &str = "libi-ticket 1";
+/// How long an address may take to answer.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// Why a file of this name cannot be written.
+pub(super) const IN_USE: &str = "a session is kept that has this ticket file";
 /// The longest file.
 const MAX_LENGTH: u64 = 16 << 10;
 
@@ -30,6 +36,8 @@ pub(super) struct Ticket {
     /// Where it listens.
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) secret: Secret,
+    /// Whether it holds a lock on the file.
+    pub(super) is_locked: bool,
 }
 
 /// A ticket file that this process has written, and removes.
@@ -52,26 +60,43 @@ impl Ticket {
         LinkKey::derive(&self.secret, &terms)
     }
 
-    /// Writes it, in place of a file of this name that no keeper has.
+    /// Writes it, in place of a file of this name that no keeper has, and holds a lock on it.
     pub(super) fn write(&self, path: &Path) -> io::Result<OwnTicket> {
         if is_in_use(path) {
-            return Err(io::Error::other("a session is kept that has this ticket file"));
+            return Err(io::Error::other(IN_USE));
         }
+        let lock = self.replace(path)?;
+        Ok(OwnTicket { path: path.to_owned(), lock })
+    }
+
+    /// Writes that of a keeper on another machine.
+    pub(super) fn write_for_another(&self, path: &Path) -> io::Result<()> {
+        self.replace(path).map(drop)
+    }
+
+    fn replace(&self, path: &Path) -> io::Result<Flock<File>> {
         let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
         name.push(format!(".{}", std::process::id()));
         let new = path.with_file_name(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         let written = self.write_to(file).and_then(|lock| std::fs::rename(&new, path).map(|()| lock));
-        written
-            .inspect_err(|_| drop(std::fs::remove_file(&new)))
-            .map(|lock| OwnTicket { path: path.to_owned(), lock })
+        written.inspect_err(|_| drop(std::fs::remove_file(&new)))
     }
 
     fn write_to(&self, file: File) -> io::Result<Flock<File>> {
         let mut lock =
             Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, why)| io::Error::from(why))?;
-        let mut text = Zeroizing::new(String::with_capacity(4096));
+        lock.write_all(self.text().as_bytes())?;
+        lock.sync_all().or(Ok(())).map(|()| lock)
+    }
+
+    /// The file.
+    pub(super) fn text(&self) -> Zeroizing<String> {
+        let mut text = Zeroizing::new(String::with_capacity(MAX_LENGTH as usize));
         let _ = writeln!(text, "{HEAD}\npid {}\nhost {}", self.pid, self.host);
+        if self.is_locked {
+            text.push_str("locked\n");
+        }
         for address in &self.addresses {
             let _ = writeln!(text, "address {address}");
         }
@@ -80,8 +105,7 @@ impl Ticket {
             let _ = write!(text, "{byte:02x}");
         }
         text.push('\n');
-        lock.write_all(text.as_bytes())?;
-        lock.sync_all().or(Ok(())).map(|()| lock)
+        text
     }
 
     /// Reads a ticket file that nobody else can read; otherwise, why not.
@@ -100,13 +124,19 @@ impl Ticket {
         Self::parse(&text).ok_or_else(|| "it is no ticket file of this version of libi".to_owned())
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// Reads the text of a file.
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         if lines.next() != Some(HEAD) {
             return None;
         }
         let (mut pid, mut host, mut addresses, mut secret) = (None, None, Vec::new(), None);
+        let mut is_locked = false;
         for line in lines {
+            if line == "locked" {
+                is_locked = true;
+                continue;
+            }
             match line.split_once(' ')? {
                 ("pid", value) => pid = Some(value.parse().ok()?),
                 ("host", value) => host = Some(value.to_owned()),
@@ -115,7 +145,7 @@ impl Ticket {
                 _ => return None,
             }
         }
-        Some(Self { pid: pid?, host: host?, addresses, secret: secret? })
+        Some(Self { pid: pid?, host: host?, addresses, secret: secret?, is_locked })
     }
 
     /// Where the keeper is, in words.
@@ -135,8 +165,20 @@ impl OwnTicket {
     }
 }
 
-/// Whether a process of this machine holds the lock of a file of this name.
+/// Whether a keeper has the file of this name: a process of this machine holds its lock, or something
+/// answers where another machine's listens.
 pub(super) fn is_in_use(path: &Path) -> bool {
+    match Ticket::read(path) {
+        Ok(ticket) if !ticket.is_locked => ticket
+            .addresses
+            .iter()
+            .any(|address| TcpStream::connect_timeout(address, CONNECT_TIMEOUT).is_ok()),
+        _ => is_locked(path),
+    }
+}
+
+/// Whether a process of this machine holds the lock of a file of this name.
+pub(super) fn is_locked(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     Flock::lock(file, FlockArg::LockExclusiveNonblock).is_err()
 }
@@ -166,6 +208,7 @@ mod tests {
             host: "login1".to_owned(),
             addresses: vec!["127.0.0.1:99".parse().unwrap(), "[::1]:98".parse().unwrap()],
             secret: Secret::from_ticket(&[0xa5; 32]),
+            is_locked: true,
         }
     }
 
@@ -183,7 +226,7 @@ mod tests {
         let own = ticket().write(&path).unwrap();
         let read = Ticket::read(&path).unwrap();
         assert_eq!((read.pid, &read.host[..], &read.addresses), (42, "login1", &ticket().addresses));
-        assert_eq!(read.secret, ticket().secret);
+        assert!(read.secret == ticket().secret && read.is_locked);
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert!(ticket().write(&path).is_err(), "it is in use");
         own.remove();

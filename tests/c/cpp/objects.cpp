@@ -263,7 +263,7 @@ void keeping(const std::string &self, const std::string &keeper) {
     comes.host_list("a:2").arg("comes back");
     {
         libi::front_end front;
-        libi::session session = front.launch(comes, local().detached(ticket, 600s).keeper(keeper, false));
+        libi::session session = front.launch(comes, local().detached(ticket, 600s).keeper("", keeper, false));
         CHECK(session.size() == 2);
     }
     libi::front_end front;

@@ -35,12 +35,12 @@ void keeping(libi_progress progress, const char *keeper)
   snprintf(ticket, sizeof ticket, "%s/ticket", directory);
 
   GIVES(LIBI_ERR_NULL, libi_options_set_detached(NULL, ticket, 1000));
-  GIVES(LIBI_ERR_NULL, libi_options_set_keeper(NULL, keeper, false));
-  GIVES(LIBI_ERR_STATE, libi_options_set_keeper(how, keeper, false));
+  GIVES(LIBI_ERR_NULL, libi_options_set_keeper(NULL, "h", keeper, false));
+  GIVES(LIBI_ERR_STATE, libi_options_set_keeper(how, NULL, keeper, false));
   libi_options_free(how);
   how = local_options();
   DONE(libi_options_set_detached(how, ticket, 600000));
-  DONE(libi_options_set_keeper(how, "/bin/true", false));
+  DONE(libi_options_set_keeper(how, NULL, "/bin/true", false));
   {
     libi_distribution *one = members(1, "a1", calls);
     const libi_distribution *all[1];
@@ -57,7 +57,7 @@ void keeping(libi_progress progress, const char *keeper)
   GIVES(LIBI_ERR_NULL, libi_front_attach(front, NULL, SOON, &session));
   GIVES(LIBI_ERR_NULL, libi_front_attach(front, ticket, SOON, NULL));
 
-  DONE(libi_options_set_keeper(how, keeper, false));
+  DONE(libi_options_set_keeper(how, NULL, keeper, false));
   session = launch(front, "a[1-3]", calls, how);
   CHECK(!stat(ticket, &file) && (file.st_mode & 0777) == 0600);
   libi_session_free(session);
