@@ -114,7 +114,7 @@ impl Reactor for FrontReactor {
                     self.kept.send(number, &ToKeeper::OnLoss(on_loss));
                 }
                 FrontCommand::Retire(number) if self.kept.has(number) => {
-                    self.kept.leave(number, &mut self.engine);
+                    self.kept.leave(number, &mut self.engine, &self.sink.shared);
                     self.forget(number);
                 }
                 FrontCommand::Retire(number) => {
@@ -145,7 +145,7 @@ impl Reactor for FrontReactor {
     }
 
     fn close(&mut self) {
-        self.kept.close(&mut self.engine);
+        self.kept.close(&mut self.engine, &self.sink.shared);
         let numbers: Vec<_> = self.sink.ids.keys().copied().collect();
         // Members that receive SIGTERM can end the processes they have started; members that are
         // killed cannot.

@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::engine::session_io::SessionIo;
 use crate::engine::sys::duplicate;
 use crate::executor::{CallRequest, Executor, Progress, ReadyFd, Shared};
-use crate::talk::{Pending, Reading, ReadingWithMissing, with_missing};
+use crate::talk::{Pending, ReadingWithMissing};
 
 /// A command for the reactor.
 pub(super) enum FrontCommand {
@@ -101,18 +101,7 @@ impl FrontRuntime {
     }
 
     /// Starts a call in a session.
-    pub(super) fn call<T: 'static>(
-        &self,
-        number: SessionNumber,
-        what: &'static str,
-        call: Call,
-        read: Reading<T>,
-    ) -> Pending<T> {
-        self.call_with_missing(number, what, call, with_missing(read))
-    }
-
-    /// The same for a call whose result says which members are missing.
-    pub(super) fn call_with_missing<T>(
+    pub(super) fn call<T>(
         &self,
         number: SessionNumber,
         what: &'static str,
@@ -184,6 +173,12 @@ impl FrontState {
         let event = self.events.pop_front();
         self.announce();
         let (number, event) = event?;
+        let status = self.sessions.get_mut(&number);
+        if let (Some(&mut SessionStatus { ref mut known_master, .. }), Event::MasterReplaced { rank, .. }) =
+            (status, &event)
+        {
+            *known_master = *rank;
+        }
         let is_kept = self.sessions.get(&number).is_some_and(|status| status.is_kept);
         Some((number, event, is_kept))
     }

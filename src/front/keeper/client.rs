@@ -170,8 +170,14 @@ impl KeptSessions {
     }
 
     /// The user of this session has left.
-    pub(in crate::front) fn leave(&mut self, number: SessionNumber, engine: &mut Engine) {
+    pub(in crate::front) fn leave(
+        &mut self,
+        number: SessionNumber,
+        engine: &mut Engine,
+        shared: &FrontShared,
+    ) {
         let Some(kept) = self.0.get_mut(&number) else { return };
+        forget_events(number, &mut shared.lock().state);
         kept.state = match std::mem::replace(&mut kept.state, State::Gone) {
             State::Open(mut link) => {
                 link::send(&mut link, &ToKeeper::Leave);
@@ -190,9 +196,9 @@ impl KeptSessions {
     }
 
     /// Leaves all sessions, and waits until that is confirmed, for a limited time.
-    pub(in crate::front) fn close(&mut self, engine: &mut Engine) {
+    pub(in crate::front) fn close(&mut self, engine: &mut Engine, shared: &FrontShared) {
         let numbers: Vec<_> = self.0.keys().copied().collect();
-        numbers.into_iter().for_each(|number| self.leave(number, engine));
+        numbers.into_iter().for_each(|number| self.leave(number, engine, shared));
         let by = Clock::now() + LEAVE_TIMEOUT;
         for (_, kept) in std::mem::take(&mut self.0) {
             let State::Leaving(mut link) = kept.state else { continue };
@@ -389,6 +395,12 @@ impl KeptSession {
     }
 }
 
+/// Events that were not taken go to the next front end.
+fn forget_events(number: SessionNumber, state: &mut FrontState) {
+    state.events.retain(|(of, _)| *of != number);
+    state.announce();
+}
+
 /// The front end has the session no more.
 fn revoke(number: SessionNumber, reason: String, shared: &FrontShared) {
     let mut locked = shared.lock();
@@ -398,6 +410,8 @@ fn revoke(number: SessionNumber, reason: String, shared: &FrontShared) {
     {
         let session: SessionId = status.session();
         status.stage = Stage::Over;
+        // Those that were not taken go to the next front end, if there is one.
+        events.retain(|(of, _)| *of != number);
         events.push_back((number, Event::Revoked { session, reason }));
         events.push_back((number, Event::Done { session }));
     }

@@ -143,6 +143,7 @@ impl SessionStatus {
         (copy.is_kept, copy.missed) = (true, missed);
         parts.into_iter().for_each(|part| copy.change(part));
         copy.input_credit = input_credit;
+        copy.known_master = copy.master;
         copy.commands.count_from(last_command);
         copy
     }

@@ -37,8 +37,9 @@ pub(in crate::front) struct SessionStatus {
     /// What follows a loss, as chosen last; and whether calls go on after one, as chosen at the launch.
     pub(in crate::front) on_loss: OnLoss,
     pub(super) calls_continue: bool,
-    /// The master.
+    /// The master, and the one that the caller knows of: messages go to no other one than that.
     pub(in crate::front) master: Rank,
+    pub(in crate::front) known_master: Rank,
     /// The session ends although the caller has not asked for that: a member is lost, and it ends with it, or
     /// its keeper ends it.
     pub(in crate::front) ends_unasked: bool,
@@ -91,6 +92,7 @@ impl SessionStatus {
             on_loss: options.on_loss,
             calls_continue: options.on_loss == OnLoss::Continue,
             master: Rank(0),
+            known_master: Rank(0),
             ends_unasked: false,
             input_taken: 0,
             input_credit: (options.input != StandardInput::Empty).then_some(WINDOW as usize),
