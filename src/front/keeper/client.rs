@@ -21,20 +21,19 @@ use std::time::{Duration, Instant as Clock};
 
 use libi_comm::{Call, CallId, CommError};
 use libi_core::dist::layout::Layout;
-use libi_core::ids::SessionId;
 use libi_core::time::Instant;
 use libi_launch::machine::Event as Input;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::link;
-use super::message::{FromKeeper, KeptCall, Launch, ToKeeper, VERSION};
+use super::message::{FromKeeper, KeptCall, KeptError, KeptOutcome, Launch, ToKeeper, VERSION};
+use super::news::{forget_events, hear, revoke};
 use super::ticket::Ticket;
 use crate::engine::message_link::{Connecting, MessageConnector, MessageLink, Ready};
 use crate::engine::{Engine, NodeId};
 use crate::front::log_lines::LogLines;
 use crate::front::runtime::{FrontShared, FrontState};
 use crate::front::session::{SessionNumber, SessionStatus, Stage};
-use crate::front::{Error, Event};
 
 /// How long leaving may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -344,26 +343,23 @@ impl KeptSession {
             }
             return shared.announce(locked);
         }
-        let Some(status) = sessions.get_mut(&number) else { return };
-        let mut lines = LogLines::default();
         match message {
             FromKeeper::Welcome(_) => {}
-            FromKeeper::Changed(parts) => {
-                parts.into_iter().for_each(|part| status.change(part));
+            FromKeeper::News(news) => {
+                let Some(status) = sessions.get_mut(&number) else { return };
+                let mut lines = LogLines::default();
+                hear(news, number, status, events, &mut lines);
                 let has_ended = status.stage >= Stage::GivenUp;
+                locked.state.announce();
                 shared.announce(locked);
+                lines.emit();
                 if has_ended {
                     shared.end_calls_of(number);
                 }
-                return;
-            }
-            FromKeeper::Event(event) => {
-                lines.event(&event, status);
-                events.push_back((number, *event));
             }
             FromKeeper::Finished(id, result, missing) => {
-                let id = CallId(id);
                 drop(locked);
+                let id = CallId(id);
                 if self.receives.remove(&id)
                     && result.is_ok()
                     && let State::Open(link) = &mut self.state
@@ -371,53 +367,18 @@ impl KeptSession {
                     link::send(link, &ToKeeper::HasReceived(id.0));
                 }
                 shared.missing(id, missing);
-                let result = result.map(super::message::KeptOutcome::into_outcome);
-                return shared.finish(id, result.map_err(super::message::KeptError::into_error));
+                shared.finish(id, result.map(KeptOutcome::into_outcome).map_err(KeptError::into_error));
             }
-            FromKeeper::Restarted(rank, answer) => status.restart_answered(rank, answer),
-            FromKeeper::Grown(answer) => {
-                let refused = |(why, hosts)| Error::NotGrown { why, hosts };
-                status.growth_answered(answer.map_err(refused));
-            }
-            FromKeeper::CommandEnded(command, processes) => status.commands.ended_so(command, processes),
             FromKeeper::TakenOver => {
                 drop(locked);
                 if let State::Open(link) = std::mem::replace(&mut self.state, State::Gone) {
                     // The keeper closes it.
                     self.state = State::Leaving(link);
                 }
-                return revoke(number, "another front end has the session now".to_owned(), shared);
+                revoke(number, "another front end has the session now".to_owned(), shared);
             }
         }
-        locked.state.announce();
-        shared.announce(locked);
-        lines.emit();
     }
-}
-
-/// Events that were not taken go to the next front end.
-fn forget_events(number: SessionNumber, state: &mut FrontState) {
-    state.events.retain(|(of, _)| *of != number);
-    state.announce();
-}
-
-/// The front end has the session no more.
-fn revoke(number: SessionNumber, reason: String, shared: &FrontShared) {
-    let mut locked = shared.lock();
-    let FrontState { sessions, events, .. } = &mut locked.state;
-    if let Some(status) = sessions.get_mut(&number)
-        && status.stage < Stage::Over
-    {
-        let session: SessionId = status.session();
-        status.stage = Stage::Over;
-        // Those that were not taken go to the next front end, if there is one.
-        events.retain(|(of, _)| *of != number);
-        events.push_back((number, Event::Revoked { session, reason }));
-        events.push_back((number, Event::Done { session }));
-    }
-    locked.state.announce();
-    shared.announce(locked);
-    shared.end_calls_of(number);
 }
 
 /// The answer to a request to attach: the layout at the launch, or why there is no session.

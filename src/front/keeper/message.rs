@@ -79,19 +79,40 @@ pub(in crate::front) enum ToKeeper {
 pub(super) enum FromKeeper {
     /// The session, as it is. The first message behind the text.
     Welcome(Box<Snapshot>),
-    /// What has changed.
-    Changed(Vec<Part>),
-    Event(Box<Event>),
+    /// What has happened since.
+    News(News),
     /// A call has its result, without these members.
     Finished(u64, Result<KeptOutcome, KeptError>, Ranks),
-    /// How a restart went that the front end has asked for.
-    Restarted(Rank, Result<(), RestartError>),
-    /// How the growth went that the front end waits for.
-    Grown(Result<Growth, (GrowthError, Vec<(String, String)>)>),
-    /// How a command ended.
-    CommandEnded(CommandId, Vec<ProcessReport>),
     /// Another front end has the session from now on.
     TakenOver,
+}
+
+/// What has happened, all of it at once for the caller: a change is known with its event and its answer.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct News {
+    /// What has changed.
+    pub(super) parts: Vec<Part>,
+    pub(super) events: Vec<Event>,
+    /// How restarts went that the front end has asked for.
+    pub(super) restarts: Vec<(Rank, Result<(), RestartError>)>,
+    /// How the growth went that it has asked for.
+    pub(super) growth: Option<GrowthAnswer>,
+    /// How commands ended.
+    pub(super) commands: Vec<(CommandId, Vec<ProcessReport>)>,
+}
+
+/// By what the session has grown, or why it has not, with the hosts that have failed.
+pub(super) type GrowthAnswer = Result<Growth, (GrowthError, Vec<(String, String)>)>;
+
+impl News {
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { parts, events, restarts, growth, commands } = self;
+        parts.is_empty()
+            && events.is_empty()
+            && restarts.is_empty()
+            && growth.is_none()
+            && commands.is_empty()
+    }
 }
 
 /// A call of a front end.

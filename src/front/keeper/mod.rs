@@ -28,10 +28,10 @@
 //! | alone | a front end attaches | attached |
 //! | alone | the limit has passed | ends the session; over when that is over |
 //! | any | SIGTERM | ends the session; over when that is over |
-//! | any | the session is over, and the front end that has heard of it is gone | over |
+//! | any | all members have ended, and the front end that was told so has left in order, or has taken the last event | over |
 //! | any | it is killed | its hosts lose the top of their tree, and end; the front end hears of it |
 //!
-//! A session that is over while the keeper is alone is kept for the rest of the limit, so that the next
+//! A session whose members end while the keeper is alone is kept for the rest of the limit, so that the next
 //! front end hears how it has ended.
 //!
 //! # What a front end that leaves leaves behind
@@ -57,6 +57,7 @@ mod attach;
 pub(super) mod client;
 mod link;
 pub(super) mod message;
+mod news;
 mod serve;
 mod start;
 mod ticket;

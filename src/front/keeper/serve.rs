@@ -369,7 +369,7 @@ impl Keeper {
         if self.front.is_none() && stage.is_some_and(|stage| stage < Stage::Over) {
             if self.alone_until().is_some_and(|until| until <= now) {
                 self.end_session();
-            } else if stage >= Some(Stage::Done) {
+            } else if self.session.as_ref().is_some_and(|kept| kept.is_complete || kept.is_told()) {
                 // All members have ended, and what has led them is needed no more.
                 self.wind_up();
             }

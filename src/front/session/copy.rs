@@ -67,6 +67,13 @@ pub(in crate::front) struct Told {
     input_taken: Option<u64>,
 }
 
+impl Told {
+    /// The stage that the other process knows of.
+    pub(in crate::front) fn stage(&self) -> Option<Stage> {
+        self.stage
+    }
+}
+
 impl SessionStatus {
     /// What has changed since the other process was told.
     pub(in crate::front) fn changes(&mut self, told: &mut Told) -> Vec<Part> {

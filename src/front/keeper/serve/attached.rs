@@ -14,10 +14,10 @@ use super::kept::{Kept, KeptMessage};
 use crate::engine::message_link::MessageLink;
 use crate::executor::{CallRequest, Reactor as _};
 use crate::front::keeper::link;
-use crate::front::keeper::message::{FromKeeper, KeptCall, ToKeeper, kept_result};
+use crate::front::keeper::message::{FromKeeper, GrowthAnswer, KeptCall, News, ToKeeper, kept_result};
 use crate::front::reactor::FrontReactor;
 use crate::front::runtime::{FrontCommand, FrontShared};
-use crate::front::session::{SessionStatus, Told};
+use crate::front::session::{SessionStatus, Stage, Told};
 use crate::front::{Error, Event};
 
 /// See the [module](self).
@@ -32,13 +32,15 @@ pub(super) struct Attached {
     on_their_way: VecDeque<(u64, KeptMessage)>,
     /// Commands whose ends it is to hear of.
     commands: BTreeSet<CommandId>,
+    /// The answer to a request to grow that was refused here.
+    refused_growth: Option<GrowthAnswer>,
 }
 
 impl Attached {
     /// Welcomes a front end.
     pub(super) fn new(link: MessageLink, number: u32, kept: &mut Kept, shared: &FrontShared) -> Self {
-        let (told, calls, on_their_way, commands) = Default::default();
-        let mut attached = Self { link, number, told, calls, on_their_way, commands };
+        let (told, calls, on_their_way, commands, refused_growth) = Default::default();
+        let mut attached = Self { link, number, told, calls, on_their_way, commands, refused_growth };
         attached.link.send(b"");
         let mut locked = shared.lock();
         if let Some(status) = locked.state.sessions.get_mut(&NUMBER) {
@@ -103,7 +105,7 @@ impl Attached {
                     // What a front end before has asked for is not over.
                     let why = GrowthError::UnderWay;
                     kept.events.push_back(Event::NotGrown { session, why: why.clone(), hosts: Vec::new() });
-                    link::send(&mut self.link, &FromKeeper::Grown(Err((why, Vec::new()))));
+                    self.refused_growth = Some(Err((why, Vec::new())));
                 }
             }
             ToKeeper::Input(bytes) => {
@@ -115,7 +117,11 @@ impl Attached {
                 tell(Input::Input(bytes));
             }
             ToKeeper::OnLoss(on_loss) => with(&mut |status| status.on_loss = on_loss),
-            ToKeeper::Leave => return true,
+            ToKeeper::Leave => {
+                // One that leaves in order knows how the session has ended, if it was told.
+                kept.is_ended |= self.told.stage() >= Some(Stage::Done);
+                return true;
+            }
         }
         false
     }
@@ -149,6 +155,14 @@ impl Attached {
 
     /// Tells it what has happened.
     pub(super) fn report(&mut self, kept: &mut Kept, shared: &FrontShared) {
+        let mut locked = shared.lock();
+        if let Some(status) = locked.state.sessions.get_mut(&NUMBER) {
+            let news = self.news(kept, status);
+            if !news.is_empty() {
+                link::send(&mut self.link, &FromKeeper::News(news));
+            }
+        }
+        drop(locked);
         let done: Vec<_> = self.calls.keys().filter_map(|own| Some((*own, shared.take(*own)?))).collect();
         for (own, result) in done {
             let Some((id, tag)) = self.calls.remove(&own) else { continue };
@@ -161,45 +175,31 @@ impl Attached {
                 }
             }
         }
-        let mut locked = shared.lock();
-        if let Some(status) = locked.state.sessions.get_mut(&NUMBER) {
-            self.report_answers(status);
-            // Events that have happened before a change are told before it.
-            for event in kept.events.range(kept.sent..) {
-                link::send(&mut self.link, &FromKeeper::Event(Box::new(event.clone())));
-            }
-            kept.sent = kept.events.len();
-            let parts = status.changes(&mut self.told);
-            if !parts.is_empty() {
-                link::send(&mut self.link, &FromKeeper::Changed(parts));
-            }
-        }
-        drop(locked);
         self.link.flush();
     }
 
-    fn report_answers(&mut self, status: &mut SessionStatus) {
+    fn news(&mut self, kept: &mut Kept, status: &mut SessionStatus) -> News {
         let answered = |(rank, answer): (&Rank, &Option<_>)| Some((*rank, answer.clone()?));
-        let answers: Vec<_> = status.restarts.iter().filter_map(answered).collect();
-        for (rank, answer) in answers {
-            status.restarts.remove(&rank);
-            link::send(&mut self.link, &FromKeeper::Restarted(rank, answer));
+        let restarts: Vec<_> = status.restarts.iter().filter_map(answered).collect();
+        for (rank, _) in &restarts {
+            status.restarts.remove(rank);
         }
-        if let Some(answer) = status.growth.take_answer() {
-            let answer = answer.map_err(|error| match error {
-                Error::NotGrown { why, hosts } => (why, hosts),
-                // The answer of a node is always one of these.
-                _ => (GrowthError::Ending, Vec::new()),
-            });
-            link::send(&mut self.link, &FromKeeper::Grown(answer));
-        }
+        let of_node = |error| match error {
+            Error::NotGrown { why, hosts } => (why, hosts),
+            // The answer of a node is always one of these.
+            _ => (GrowthError::Ending, Vec::new()),
+        };
+        let answer = status.growth.take_answer().map(|answer| answer.map_err(of_node));
         let ended = |id: &CommandId| Some((*id, status.commands.report(*id)?.processes().to_vec()));
-        let ended: Vec<_> = self.commands.iter().filter_map(ended).collect();
-        for (id, processes) in ended {
-            self.commands.remove(&id);
-            status.commands.forget(id);
-            link::send(&mut self.link, &FromKeeper::CommandEnded(id, processes));
+        let commands: Vec<_> = self.commands.iter().filter_map(ended).collect();
+        for (id, _) in &commands {
+            self.commands.remove(id);
+            status.commands.forget(*id);
         }
+        let events = kept.events.range(kept.sent..).cloned().collect();
+        kept.sent = kept.events.len();
+        let growth = answer.or_else(|| self.refused_growth.take());
+        News { parts: status.changes(&mut self.told), events, restarts, growth, commands }
     }
 
     /// It has gone: what has not arrived there is kept for the next one. Returns its connection.

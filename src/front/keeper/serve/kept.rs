@@ -29,9 +29,12 @@ pub(super) struct Kept {
     output: usize,
     /// How many bytes of output were dropped since a front end was told last.
     pub(super) missed: u64,
-    /// Whether the last event was taken by a front end, or one has ended the session.
+    /// Whether the last event was taken by a front end; or one has ended the session, or has left in order
+    /// when it was over.
     is_done: bool,
     pub(super) is_ended: bool,
+    /// Whether all members have ended, and all of their output is here.
+    pub(super) is_complete: bool,
     /// Whether what is left of it on its hosts was told to end.
     pub(super) is_wound_up: bool,
     /// Messages of the master for the next calls that receive one with this tag.
@@ -70,6 +73,7 @@ impl Kept {
             missed: 0,
             is_done: false,
             is_ended: false,
+            is_complete: false,
             is_wound_up: false,
             messages,
         };
@@ -92,6 +96,7 @@ impl Kept {
                 commands.push_back(FrontCommand::Tell(NUMBER, Input::Consumed(output as u32)));
             }
             self.output += output;
+            self.is_complete |= matches!(event, Event::Done { .. });
             self.events.push_back(event);
         }
         locked.state.announce();
