@@ -44,10 +44,14 @@ pub(super) struct DirectConnector {
     /// Addresses to be tried, when, and how long they may then take to accept the connection.
     retries: Vec<(Instant, SocketAddr, Duration)>,
     until: Instant,
+    /// Whether an address cannot be reached, rather than that nothing listens there.
+    is_walled: bool,
 }
 
-struct ConnectAttempt {
-    address: SocketAddr,
+/// An attempt to open a connection, and the handshake on it.
+pub(super) struct ConnectAttempt {
+    /// Where; `None` where the connection was open before.
+    address: Option<SocketAddr>,
     stream: Stream,
     token: Token,
     state: Option<AwaitReply>,
@@ -69,8 +73,15 @@ impl DirectConnector {
     ) -> Self {
         let retries =
             addresses.iter().take(MAX_ADDRESSES).map(|address| (now, *address, DIAL_AGAIN)).collect();
-        let mut connector =
-            Self { link, key, attempts: BTreeMap::new(), last: 0, retries, until: now + timeout };
+        let mut connector = Self {
+            link,
+            key,
+            attempts: BTreeMap::new(),
+            last: 0,
+            retries,
+            until: now + timeout,
+            is_walled: false,
+        };
         connector.retry_due(now, at);
         connector
     }
@@ -86,7 +97,8 @@ impl DirectConnector {
         for number in slow.collect::<Vec<_>>() {
             let Some(attempt) = self.attempts.remove(&number) else { continue };
             targets.remove(registry, attempt.stream.number(), attempt.token);
-            self.retries.push((now, attempt.address, DIAL_AGAIN_MOST.min(attempt.limit * 2)));
+            let limit = DIAL_AGAIN_MOST.min(attempt.limit * 2);
+            self.retries.extend(attempt.address.map(|address| (now, address, limit)));
         }
         let due: Vec<_> = self.retries.extract_if(.., |(at, ..)| *at <= now).collect();
         for (_, address, limit) in due {
@@ -97,7 +109,10 @@ impl DirectConnector {
                     self.retries.push((now + RETRY_DELAY, address, limit));
                     continue;
                 }
-                Err(_) => continue,
+                Err(_) => {
+                    self.is_walled = true;
+                    continue;
+                }
             };
             let Ok(entropy) = entropy() else { continue };
             let _ = stream.set_nodelay(true);
@@ -109,6 +124,7 @@ impl DirectConnector {
             let (state, opening) = AwaitReply::begin(&self.key, cipher_offer(), entropy);
             let again = Some(now + limit + limit.mul_f64(random() / 2.0));
             let (state, out) = (Some(state), opening.to_vec());
+            let address = Some(address);
             let attempt = ConnectAttempt { address, stream, token, state, out, again, limit };
             self.attempts.insert(self.last, attempt);
         }
@@ -117,6 +133,12 @@ impl DirectConnector {
     /// Whether no attempt can succeed any more.
     pub(super) fn has_failed(&self, now: Instant) -> bool {
         self.attempts.is_empty() && self.retries.is_empty() || self.until <= now
+    }
+
+    /// Whether something is in the way, if it has failed: no host answers, or one says that it may not be
+    /// reached. Otherwise nothing listens any more.
+    pub(super) fn is_walled(&self) -> bool {
+        self.is_walled || self.attempts.values().any(|attempt| attempt.again.is_some())
     }
 
     /// When [`retry_due`](Self::retry_due) or [`has_failed`](Self::has_failed) is to be called even
@@ -148,9 +170,12 @@ impl DirectConnector {
             }
             Err(error) => {
                 targets.remove(registry, attempt.stream.number(), attempt.token);
-                use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-                if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) {
-                    self.retries.push((now + RETRY_DELAY, attempt.address, attempt.limit));
+                use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
+                let is_open = matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof);
+                self.is_walled |= !is_open && error.kind() != ConnectionRefused;
+                if is_open {
+                    let again = |address| (now + RETRY_DELAY, address, attempt.limit);
+                    self.retries.extend(attempt.address.map(again));
                 }
                 None
             }
@@ -170,7 +195,20 @@ fn random() -> f64 {
 }
 
 impl ConnectAttempt {
-    fn advance(&mut self) -> io::Result<Option<(libi_core::secure::SecuredLink, Vec<u8>)>> {
+    /// The handshake on a connection that is open.
+    pub(super) fn over(stream: Stream, token: Token, key: &LinkKey) -> io::Result<Self> {
+        let (state, opening) = AwaitReply::begin(key, cipher_offer(), entropy()?);
+        let (state, out) = (Some(state), opening.to_vec());
+        Ok(Self { address: None, stream, token, state, out, again: None, limit: Duration::ZERO })
+    }
+
+    /// The connection, which is not watched any more.
+    pub(super) fn into_stream(self, registry: &Registry, targets: &mut Targets) -> Stream {
+        targets.remove(registry, self.stream.number(), self.token);
+        self.stream
+    }
+
+    pub(super) fn advance(&mut self) -> io::Result<Option<(libi_core::secure::SecuredLink, Vec<u8>)>> {
         loop {
             match write_all(&self.stream, &mut self.out) {
                 // The connection is not established yet.

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use libi_core::secure::{AwaitOpening, AwaitProof, Entropy, HandshakeStep, KeyId, LinkKey};
 use libi_core::time::Instant;
+use libi_launch::backend::HELPER_IS_CONNECTED;
 use libi_launch::machine::{LinkId, StartId};
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
@@ -41,6 +42,8 @@ const PROOF_TIME: Duration = Duration::from_millis(1);
 const MAX_UNVERIFIED: usize = 64;
 /// The most peers with a valid opening.
 const MAX_VERIFIED: usize = 64;
+/// The most text that login shells print before a helper.
+const MAX_BEFORE: usize = 64 << 10;
 /// How long accepting pauses when the system has no descriptor.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
@@ -77,6 +80,8 @@ struct PendingPeer {
     until: Instant,
     state: Handshake,
     out: Vec<u8>,
+    /// What a helper has printed before it was connected.
+    before: Option<Vec<u8>>,
 }
 
 enum Handshake {
@@ -174,7 +179,8 @@ impl DirectListener {
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
             let state = Handshake::Opening(AwaitOpening::new());
             let until = now + TIMEOUT + PROOF_TIME.saturating_mul(expected as u32);
-            self.peers.insert(number, PendingPeer { stream, token, until, state, out: Vec::new() });
+            self.peers
+                .insert(number, PendingPeer { stream, token, until, state, out: Vec::new(), before: None });
             // A valid opening has usually arrived already. Reading it at once protects the peer
             // from being evicted.
             if !is_crowded {
@@ -182,6 +188,23 @@ impl DirectListener {
             }
         }
         true
+    }
+
+    /// Adds the streams of a helper, behind which a peer will prove itself by then.
+    pub(super) fn add_helper(
+        &mut self,
+        stream: Stream,
+        until: Instant,
+        (registry, targets, id): (&Registry, &mut Targets, NodeId),
+    ) -> io::Result<()> {
+        self.last = self.last.wrapping_add(1);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let at = (id, LinkId::PARENT, FdRole::PendingPeer(self.last));
+        let token = targets.add(registry, stream.number(), interest, at)?;
+        let (state, out) = (Handshake::Opening(AwaitOpening::new()), Vec::new());
+        self.peers
+            .insert(self.last, PendingPeer { stream, token, until, state, out, before: Some(Vec::new()) });
+        Ok(())
     }
 
     /// Closes the oldest peer in this state if there are `limit` of them, and one more for each host
@@ -256,6 +279,18 @@ impl DirectListener {
                 Err(error) => return Err(error),
             };
             let mut input = &buffer[..count];
+            let behind;
+            if let Some(before) = &mut peer.before {
+                before.extend_from_slice(input);
+                let mark = HELPER_IS_CONNECTED;
+                match before.windows(mark.len()).position(|found| found == mark) {
+                    Some(at) => behind = before.split_off(at + mark.len()),
+                    None if before.len() > MAX_BEFORE => return Err(io::ErrorKind::InvalidData.into()),
+                    None => continue,
+                }
+                peer.before = None;
+                input = &behind;
+            }
             while !input.is_empty() {
                 let state = std::mem::replace(&mut peer.state, Handshake::Opening(AwaitOpening::new()));
                 match state {

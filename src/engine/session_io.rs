@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use libi_comm::{Effect as GroupEffect, Group};
 use libi_core::hosts::HostList;
+use libi_core::ids::HostIndex;
 use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
 use libi_launch::machine::{ArrivalId, Event, LinkId, Node, StartId, StartRequest, Stream as StdStream};
@@ -25,6 +26,8 @@ use super::stream::Stream;
 use super::targets::{FdRole, Target, Targets};
 use super::{ParentChannel, Turn};
 use bulk::ArrivingPeer;
+use helpers::Helpers;
+pub(crate) use helpers::connect_to_orphan;
 use input::Input;
 pub(crate) use own_program::{OwnProgram, OwnProgramSlot};
 use staging::StageStore;
@@ -34,6 +37,7 @@ mod bulk;
 mod direct_links;
 mod effects;
 mod group_io;
+mod helpers;
 mod input;
 mod own_program;
 mod reading;
@@ -81,6 +85,10 @@ pub(crate) struct SessionIo {
     listener: Option<DirectListener>,
     /// Attempts to open the connection of a link: to the parent, or to a source of staged files.
     connectors: BTreeMap<LinkId, DirectConnector>,
+    /// Processes that reach orphans, and at an orphan, what awaits one.
+    helpers: Helpers,
+    /// Hosts whose helpers could not be started.
+    ended_helpers: Vec<HostIndex>,
     /// The environment of the processes it starts.
     environment: Environment,
     /// The program that this process has divided from, until it is the first member of its host.
@@ -124,6 +132,8 @@ impl SessionIo {
             input: None,
             listener: None,
             connectors: BTreeMap::new(),
+            helpers: Helpers::default(),
+            ended_helpers: Vec::new(),
             environment,
             own_program: OwnProgramSlot::default(),
             here: HostList::new(),
@@ -289,6 +299,18 @@ impl SessionIo {
                 false
             }
             FdRole::PrintPipe(place) => self.read_printed(link, place, READ_LIMIT, turn),
+            FdRole::HelperListener => {
+                self.on_helper_ready(None, turn);
+                false
+            }
+            FdRole::HelperPeer(number) => {
+                self.on_helper_ready(Some(number), turn);
+                false
+            }
+            FdRole::HelperProcess(host) => {
+                self.on_helper_process(HostIndex(host), turn);
+                false
+            }
             FdRole::Outside(_) => false,
         }
     }
@@ -316,6 +338,7 @@ impl SessionIo {
         }
         self.kill_lingering_shells(turn.now);
         self.expire_handshakes(turn);
+        self.tell_ended_helpers(turn);
         self.expire_arriving(turn);
         self.expire_cleanups(turn.now);
         if self.node.reads_output() {
@@ -378,6 +401,7 @@ impl SessionIo {
         for mut connector in std::mem::take(&mut self.connectors).into_values() {
             connector.close(registry, targets);
         }
+        self.helpers.close(registry, targets);
         for starter in self.starters.values_mut() {
             starter.signal(Signal::KILL);
             starter.close(registry, targets);

@@ -35,6 +35,11 @@ pub(super) enum FdRole {
     Starter(StartId, StarterFd),
     /// A connection that has proved to belong to a bulk start.
     Arriving(u64),
+    /// The socket at which an orphan awaits a helper, a helper that has connected there, and the process of a
+    /// helper that was sent to this host.
+    HelperListener,
+    HelperPeer(u32),
+    HelperProcess(u32),
     /// It belongs to no node, and has this number.
     Outside(u32),
 }

@@ -86,6 +86,7 @@ use crate::engine::stream_ids::StreamIds;
 use crate::engine::sys::{duplicate, replace};
 
 pub(super) use self::dividing::ENTRY;
+pub(super) use self::passing::exit as end_at_once;
 
 /// The beginning of the value of [`LINK_ENV`] in a program that has divided. The number of its
 /// socket and the [identities](StreamIds) of its streams follow.
@@ -105,6 +106,7 @@ const STREAMS: [u8; 3] = [1, 2, 4];
 
 /// What [`ENTRY`] runs, in a process that has no threads and no user state yet.
 fn before_main() {
+    super::helper::serve_if_asked();
     let Some(told) = std::env::var_os(APART_ENV) else { return };
     let Ok(link) = std::env::var(LINK_ENV) else { return };
     if !startup::is_before_main() || !startup::is_single_threaded() {

@@ -3,6 +3,7 @@
 mod apart;
 mod comm;
 mod front_calls;
+mod helper;
 mod numbers;
 mod p2p;
 mod parent_death;

@@ -39,8 +39,8 @@ pub enum libi_on_loss {
     /// LIBI_RANKS_MISSING tell which members were missing in a call. A call
     /// whose root is lost fails. A member that ends is lost in the same way; one that ends in order
     /// calls libi_member_drain() before, which waits until all others have completed what it has.
-    /// Hosts below a lost one find another parent where they connect directly. A lost member may be
-    /// started again: see libi_session_restart().
+    /// Hosts below a lost one find another parent, by direct connections or through the backend. A
+    /// lost member may be started again: see libi_session_restart().
     LIBI_ON_LOSS_CONTINUE = 1,
     /// The session ends, if the member is lost, or has ended otherwise than with exit status 0.
     /// Members receive SIGTERM, and are killed after two seconds.

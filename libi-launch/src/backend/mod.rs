@@ -91,6 +91,11 @@ use crate::shell_error::ShellError;
 /// Environment variable that tells a program where its link is: the number of a socket, or
 /// [`LINK_STDIO`], or [`LINK_STDIO_STDERR`].
 pub const LINK_ENV: &str = "LIBI_LINK";
+/// Environment variable that asks a program to serve as a [helper](crate::machine::Effect::StartHelper):
+/// the name of the orphan.
+pub const HELPER_ENV: &str = "LIBI_HELPER";
+/// What a helper prints when it is connected to the orphan. Bytes of that follow.
+pub const HELPER_IS_CONNECTED: &[u8] = b"libi-helper\n";
 /// Value of [`LINK_ENV`]: the link is standard input and output.
 pub const LINK_STDIO: &str = "stdio";
 /// Value of [`LINK_ENV`]: the link is standard input and output, and standard error leads to

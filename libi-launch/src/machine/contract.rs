@@ -102,6 +102,15 @@ pub enum Event {
     /// A host has connected that has lost its parent. The node answers with [`Effect::Await`] and
     /// [`Effect::Admit`], or with [`Effect::Refuse`].
     OrphanArrived(ArrivalId),
+    /// To a member: something is in the way of the direct connection that is reported next to have failed.
+    /// Otherwise nothing listens there.
+    Walled,
+    /// To a host that has lost its parent: a [helper](Effect::StartHelper) has connected, behind which a
+    /// node above has proved knowledge of the key. The node answers at once with
+    /// [`Effect::TakeHelper`], or the connection is closed.
+    Helped,
+    /// The [helper](Effect::StartHelper) of this host has ended, or could not be started.
+    HelperEnded(HostIndex),
     /// The connection that [`Effect::ConnectSource`] asked for is open and authenticated, and is this
     /// link. If none can be opened, the link is [closed](Event::Closed).
     SourceConnected(LinkId),
@@ -305,6 +314,18 @@ pub enum Effect {
     /// Accept connections of hosts that have lost their parent, which prove knowledge of this key, and
     /// report each with [`Event::OrphanArrived`].
     AcceptOrphans(LinkKey),
+    /// To a host that has lost its parent: accept the connection of a helper on this host, behind which
+    /// this key is known, and report it with [`Event::Helped`].
+    AwaitHelper(LinkKey),
+    /// No helper is awaited any more.
+    ForgetHelper,
+    /// The link to the parent is the connection of the helper from now on. Its channel and its direct
+    /// connection are forgotten, and so are attempts to open one.
+    TakeHelper,
+    /// Start a helper on this host, through the back-end: this program, which passes bytes on between its
+    /// standard streams and what awaits it there. If it proves knowledge of this key, report it with
+    /// [`Event::OrphanArrived`]; and its end with [`Event::HelperEnded`].
+    StartHelper(Box<(HostSpec, Program)>, LinkKey),
     /// Wake the node at this time, unless it requests an earlier wake-up.
     WakeAt(Instant),
     /// Give a notice to the user of the node.

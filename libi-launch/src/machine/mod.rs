@@ -111,6 +111,9 @@
 //! | `Received`, child | child | preamble, hello, or the messages below |
 //! | `Violation`, `Closed`, parent | orphans, stage | another parent is found, or everything below ends |
 //! | `OrphanArrived` | orphans | a host that has lost its parent is heard, or refused |
+//! | `Walled` | orphans | it waits for a helper when it has tried all nodes above |
+//! | `HelperEnded` | orphans | another one is sent, or its host counts as dead |
+//! | `Helped` | orphans | a host that has lost its parent says who it is, to a node above |
 //! | `Violation`, child | child | it is killed; one that is up may end by itself |
 //! | `Closed`, `Exited`, child | child | it ends; its verdict follows when all evidence is there |
 //! | `Printed` | child, output relay | kept until the hello, then output of its rank |

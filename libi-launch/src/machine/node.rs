@@ -355,6 +355,9 @@ impl Machine for Node {
             Event::Arrived(start, arrival, claim) => self.arrived(start, arrival, &claim, now, out),
             Event::Left(arrival) => self.relays.left(arrival),
             Event::OrphanArrived(arrival) => self.orphan_arrives(arrival, now, out),
+            Event::Walled => self.orphans.meets_wall(),
+            Event::Helped => self.helped(now, out),
+            Event::HelperEnded(host) => self.orphans.helper_ended(host, now),
             Event::Received(link, items) if self.orphans.is_arriving(link) => {
                 self.on_orphan_items(link, items, now, out);
             }

@@ -20,17 +20,25 @@
 //! | `Seeks` | the link to the old parent ends once more, in the other direction | `Seeks` |
 //! | `Seeks` | connected | `Claims`; sends `Orphan` |
 //! | `Seeks` | cannot connect | `Seeks` the next one; after the last, all again a little later |
+//! | `Seeks` | all were tried [`ROUNDS`] times, and something is in the way | `Seeks`: waits for a helper |
+//! | `Seeks` | a node above has reached it by a helper | `Claims`; sends `Orphan` |
 //! | `Claims` | `Adopts` | `Attached`; sends again what may be lost of its reports |
 //! | `Claims` | the connection is closed | `Seeks` the next one |
-//! | `Seeks`, `Claims` | all were tried [`ROUNDS`] times, or it takes too long | it ends, and tells those below that they have no other parent either |
+//! | `Seeks`, `Claims` | all were tried [`ROUNDS`] times, and nothing listens there any more; or it takes too long | it ends, and tells those below that they have no other parent either |
 //!
 //! | above: a child that is lost | event | next |
 //! |---|---|---|
 //! | had no hosts below it | | lost, as without all this |
 //! | had hosts below it | | `Severed`: reported alone; the hosts below it are awaited |
 //! | severed | `Orphan` of one of these | adopted, with those of them that are below it |
+//! | severed | hosts are not back after [`HELPERS_AFTER`] | a helper is sent to each that has no other above it that may be back |
+//! | severed | a helper ends without an orphan, [`HELPERS`] times | its host is dead: helpers are sent to those next below it |
 //! | severed | it takes too long | the hosts that are not back are lost with their launcher |
 //! | lives, and reports that the host of an orphan has failed | | the connection of the orphan is closed: it is lost |
+//!
+//! A *helper* is a process that the back-end starts on the host of an orphan, where firewalls allow nothing
+//! else: it passes bytes on between its standard streams and a socket of the orphan that only a process of the
+//! same user may use. Both ends prove the orphans' secret through it, as over any other connection.
 //!
 //! What an orphan has to report waits, and so does output. Reports that may be lost on their way are those
 //! of ends: a host repeats all that it has passed on, and the front end knows each end once. Output that may
@@ -50,6 +58,13 @@ use super::message::{Ancestor, ChildMessage, OrphanClaim};
 
 /// How often an orphan tries all nodes above.
 const ROUNDS: u32 = 4;
+/// How long a node above waits for orphans that connect by themselves. They do within some hundredths of a
+/// second where they can.
+const HELPERS_AFTER: Duration = Duration::from_secs(1);
+/// How many helpers are sent to a host, one after the other.
+const HELPERS: u32 = 3;
+/// No tree has more levels: what says otherwise is wrong.
+const MOST_LEVELS: usize = 100_000;
 /// How long it waits before it tries all again.
 const PAUSE: Duration = Duration::from_millis(300);
 
@@ -61,6 +76,8 @@ pub(super) struct Orphans {
     /// Whether this node is the top of the members' tree.
     is_top: bool,
     state: OwnState,
+    /// Whether something is in the way to a node above.
+    is_walled: bool,
     /// At a host: the ends that were reported, here and below.
     told: Vec<ChildMessage>,
     /// The ranks at and below each child that leads a host.
@@ -68,6 +85,8 @@ pub(super) struct Orphans {
     /// The hosts below each child that was adopted.
     below: BTreeMap<LinkId, BTreeSet<HostIndex>>,
     severed: BTreeMap<LinkId, Severed>,
+    /// The parent that each host below had at first.
+    parents: BTreeMap<HostIndex, HostIndex>,
     /// Children that are reported alone when they are gone: severed ones, and those that were adopted.
     alone: BTreeSet<LinkId>,
     /// Connections of orphans, until when they are kept, and what they have said.
@@ -125,6 +144,7 @@ impl Orphans {
     pub(super) fn begin(&mut self, now: Instant, timeout: Duration) -> bool {
         let has_others = self.has_others();
         if has_others {
+            self.is_walled = false;
             self.state = OwnState::Seeks { nth: 0, round: 0, at: None, until: now + timeout };
         }
         has_others
@@ -145,10 +165,12 @@ impl Orphans {
             self.state = OwnState::Seeks { nth, round, at: None, until };
             return Search::Try(ancestor.clone());
         }
-        if round + 1 == ROUNDS {
+        if round + 1 >= ROUNDS && !self.is_walled {
             return self.give_up();
         }
-        self.state = OwnState::Seeks { nth: 0, round: round + 1, at: Some(now + PAUSE), until };
+        // One that cannot be reached may send a helper.
+        let at = if round + 1 < ROUNDS { until.min(now + PAUSE) } else { until };
+        self.state = OwnState::Seeks { nth: 0, round: (round + 1).min(ROUNDS), at: Some(at), until };
         Search::Waits
     }
 
@@ -171,6 +193,18 @@ impl Orphans {
     /// It is connected. False if that was not awaited.
     pub(super) fn connected(&mut self) -> bool {
         let OwnState::Seeks { nth, round, at: None, until } = self.state else { return false };
+        self.state = OwnState::Claims { nth, round, until };
+        true
+    }
+
+    /// Something is in the way to a node above.
+    pub(super) fn meets_wall(&mut self) {
+        self.is_walled = true;
+    }
+
+    /// A node above has reached it by a helper. False if that was not awaited.
+    pub(super) fn helped(&mut self) -> bool {
+        let OwnState::Seeks { nth, round, until, .. } = self.state else { return false };
         self.state = OwnState::Claims { nth, round, until };
         true
     }
@@ -234,8 +268,18 @@ mod tests {
 
     #[test]
     fn all_nodes_above_are_tried_but_the_lost_one_at_first_and_then_all_again() {
+        for (is_walled, end) in [(false, at(0) + PAUSE * (ROUNDS - 1)), (true, at(9_000))] {
+            tries_all(is_walled, end);
+        }
+    }
+
+    /// Where something is in the way, a helper may come as long as there is time.
+    fn tries_all(is_walled: bool, end: Instant) {
         let mut orphans = below(3);
         assert!(orphans.begin(at(0), Duration::from_secs(9)));
+        if is_walled {
+            orphans.meets_wall();
+        }
         let mut tried = Vec::new();
         let mut now = at(0);
         loop {
@@ -246,7 +290,7 @@ mod tests {
             }
         }
         assert_eq!(tried, [1, 2].repeat(ROUNDS as usize));
-        assert_eq!((now, orphans.is_orphan()), (at(0) + PAUSE * (ROUNDS - 1), false));
+        assert_eq!((now, orphans.is_orphan()), (end, false));
     }
 
     #[test]
@@ -288,7 +332,7 @@ mod tests {
         assert!(orphans.claims(new, claim.clone()) && !orphans.claims(new, claim.clone()));
         assert!(orphans.next_awaited().is_none(), "the loss is not known here yet");
         let hosts = [4, 5, 6, 8].map(HostIndex).into();
-        orphans.sever(old, Severed { lost: HostIndex(3), hosts, until: at(9_000) });
+        orphans.sever(old, Severed::new(HostIndex(3), hosts, at(0), Duration::from_secs(9)));
         let back = [4, 5, 6].map(HostIndex).into();
         assert_eq!(orphans.next_awaited(), Some((new, old, claim, back)));
         assert!(orphans.below(new).is_some_and(|below| below.len() == 2));

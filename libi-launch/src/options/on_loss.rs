@@ -26,7 +26,8 @@ pub enum OnLoss {
     /// A member that is lost may be started again on its host, if that is led by no member: when
     /// the front end asks for it, or [automatically](crate::options::LaunchOptions::restarts).
     ///
-    /// Hosts that were launched by a lost one find another parent, where they can connect directly. They
+    /// Hosts that were launched by a lost one find another parent: they connect to one, or it reaches them
+    /// through the back-end, where nothing else comes through and their program was not sent there. They
     /// are lost with it if it was the first host, where one process has started all of them, and with
     /// [`LinkPolicy::Channel`](crate::machine::LinkPolicy::Channel), merged output, or standard input
     /// for all members.

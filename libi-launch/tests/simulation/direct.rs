@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use libi_core::ids::HostIndex;
 use libi_core::secure::{KeyId, LinkKey};
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id};
@@ -49,6 +50,8 @@ pub(crate) enum DirectEvent {
     ChannelEnds(End, u32),
     /// A node hears of the connection of an orphan.
     OrphanArrives { parent: Id, child: Attempt },
+    /// A helper that this node has started is up on a host.
+    HelperIsUp { by: Id, host: HostIndex, key: KeyId },
 }
 
 /// All connections.
@@ -74,6 +77,12 @@ pub(crate) struct Connections {
     /// The nodes that accept orphans, with the key.
     orphan_keys: BTreeSet<(Id, KeyId)>,
     orphans: BTreeMap<ArrivalId, Attempt>,
+    /// The processes that await a helper, with the key.
+    await_helpers: BTreeMap<Id, KeyId>,
+    /// The nodes whose helpers have reached an orphan that has not answered.
+    helpers: BTreeMap<Id, Id>,
+    /// How many orphans have been reached by a helper.
+    pub(crate) helped: usize,
     /// How often the link of a process to its parent has begun anew.
     generations: BTreeMap<Id, u32>,
     /// How many orphans have found another parent.
@@ -101,6 +110,9 @@ impl Connections {
             moved_hosts,
             orphan_keys: BTreeSet::new(),
             orphans: BTreeMap::new(),
+            await_helpers: BTreeMap::new(),
+            helpers: BTreeMap::new(),
+            helped: 0,
             generations: BTreeMap::new(),
             adoptions: 0,
         }
@@ -177,6 +189,10 @@ impl Cluster {
             }
             Effect::ConnectDirect(addresses, key) => self.dial(from, &addresses, &key, agenda),
             Effect::AcceptOrphans(key) => drop(self.direct.orphan_keys.insert((from, key.id()))),
+            Effect::AwaitHelper(key) => drop(self.direct.await_helpers.insert(from, key.id())),
+            Effect::ForgetHelper => drop(self.direct.await_helpers.remove(&from)),
+            Effect::TakeHelper => self.take_helper(from, agenda),
+            Effect::StartHelper(what, key) => self.start_helper(from, what.0.host, key.id(), agenda),
             Effect::Reopen(link) => self.reopen((from, link)),
             Effect::SendDirect(link) if self.direct.peers.contains_key(&(from, link)) => {
                 self.direct.switched.insert((from, link));
@@ -271,6 +287,7 @@ impl Cluster {
             DirectEvent::Arrives(end, _, generation) | DirectEvent::ChannelEnds(end, generation)
                 if generation != self.direct.generation(end) => {}
             DirectEvent::OrphanArrives { parent, child } => self.orphan_arrives(parent, child, agenda),
+            DirectEvent::HelperIsUp { by, host, key } => self.helper_is_up(by, host, key, agenda),
             DirectEvent::Arrives(end, arrival, _) if self.direct.follows.contains(&end) => {
                 self.arrives_directly(end, arrival, agenda);
             }

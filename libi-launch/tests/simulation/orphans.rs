@@ -42,7 +42,12 @@ impl Scenario {
         scenario
     }
 
-    /// The same, and in some the first host may die as well.
+    /// The same, and orphans can connect to none: helpers have to reach them.
+    fn walled(seed: u64) -> Self {
+        Self { orphans_are_walled: true, ..Self::outliving(seed) }
+    }
+
+    /// The same as with orphans, and in some the first host may die as well.
     fn outliving(seed: u64) -> Self {
         Self { replace_master: Rng::new(seed).fork(52).chance(0.4), ..Self::with_orphans(seed) }
     }
@@ -160,4 +165,15 @@ fn a_host_that_dies_costs_only_itself() {
     });
     println!("{} orphans have found another parent", adoptions.get());
     assert!(adoptions.get() > 0);
+}
+
+#[test]
+fn a_host_that_dies_costs_only_itself_where_nothing_but_launches_comes_through() {
+    let helped = std::cell::Cell::new(0);
+    check_all(seeds().map(Scenario::walled), |scenario| {
+        helped.set(helped.get() + play(scenario)?);
+        Ok(())
+    });
+    println!("{} orphans have found another parent by helpers", helped.get());
+    assert!(helped.get() > 0);
 }

@@ -100,6 +100,8 @@ pub(crate) struct Scenario {
     /// The fraction of direct connections that fail, and the fraction of the others whose proof is
     /// lost.
     pub(crate) unreachable: f64,
+    /// Whether hosts that have lost their parent can connect to no other, so that they need helpers.
+    pub(crate) orphans_are_walled: bool,
     /// Whether no host can connect to the front end directly.
     pub(crate) front_is_behind: bool,
     pub(crate) lost_proofs: f64,
@@ -199,6 +201,7 @@ impl Scenario {
             has_banners: true,
             links: LinkPolicy::Channel,
             unreachable: 0.0,
+            orphans_are_walled: false,
             front_is_behind: false,
             lost_proofs: 0.0,
             no_listeners: false,

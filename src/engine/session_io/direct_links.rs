@@ -176,14 +176,18 @@ impl SessionIo {
         if reached.is_none() && !connector.has_failed(turn.now) {
             return;
         }
+        let is_walled = connector.is_walled();
         self.stop_connecting(link, turn);
         let is_reached = reached.is_some_and(|sealed| self.attach_direct(link, sealed, turn));
-        self.tell_connected(link, is_reached, turn);
+        self.tell_connected(link, is_reached, is_walled, turn);
     }
 
-    /// Tells whether the connection of a link could be opened.
-    fn tell_connected(&mut self, link: LinkId, is_reached: bool, turn: &mut Turn<'_>) {
+    /// Tells whether the connection of a link could be opened, and if not, whether something is in the way.
+    fn tell_connected(&mut self, link: LinkId, is_reached: bool, is_walled: bool, turn: &mut Turn<'_>) {
         if link == LinkId::PARENT {
+            if is_walled && !is_reached {
+                self.tell(Event::Walled, turn);
+            }
             if let Some(link_io) = self.links.get_mut(&link).filter(|link_io| link_io.has_no_channel()) {
                 link_io.use_direct_only();
             }
@@ -231,9 +235,10 @@ impl SessionIo {
             connector.retry_due(turn.now, (turn.registry, turn.targets, turn.id));
         }
         let failed = self.connectors.iter().filter(|(_, connector)| connector.has_failed(turn.now));
-        for link in failed.map(|(link, _)| *link).collect::<Vec<_>>() {
+        let failed = failed.map(|(link, connector)| (*link, connector.is_walled()));
+        for (link, is_walled) in failed.collect::<Vec<_>>() {
             self.stop_connecting(link, turn);
-            self.tell_connected(link, false, turn);
+            self.tell_connected(link, false, is_walled, turn);
         }
     }
 

@@ -112,6 +112,9 @@ impl SessionIo {
             | Effect::ConnectSource(..)
             | Effect::SendDirect(_)
             | Effect::ReceiveDirect(_) => self.on_direct_effect(effect, events, turn),
+            Effect::AwaitHelper(_) | Effect::ForgetHelper | Effect::TakeHelper | Effect::StartHelper(..) => {
+                self.on_helper_effect(effect, turn);
+            }
             Effect::SessionUp(tree) => {
                 if !tree.joins {
                     turn.sink.begins(turn.id, 0);

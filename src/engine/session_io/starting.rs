@@ -18,8 +18,9 @@ use libi_launch::machine::{
 use libi_launch::options::{APART_ENV, StandardInput};
 use libi_launch::process::{Child, Environment, Signal, Start, StartError};
 
+pub(super) use self::environment::variable;
 pub(crate) use self::environment::{inherited, inherited_by_members};
-use self::environment::{replaced_variables, variable, with_names};
+use self::environment::{replaced_variables, with_names};
 pub(super) use self::spawn::{Inherited, spawn};
 use super::SessionIo;
 use crate::engine::Turn;
@@ -281,7 +282,7 @@ pub(super) fn spawn_spec(
 }
 
 /// Whether the list has an entry with the same name, user and port as this host.
-fn is_listed(hosts: &HostList, task: &HostSpec) -> bool {
+pub(super) fn is_listed(hosts: &HostList, task: &HostSpec) -> bool {
     let same = |host: HostRef<'_>| {
         (host.name, host.user, host.port) == (&task.name, task.user.as_deref(), task.port)
     };

@@ -70,7 +70,7 @@ extern "C" fn pass_on(signal: i32) {
 }
 
 /// Ends this process without running what the program has registered for its own end.
-pub(super) fn exit(status: i32) -> ! {
+pub(in crate::member) fn exit(status: i32) -> ! {
     // SAFETY: does not return.
     unsafe { libc::_exit(status) }
 }

@@ -9,7 +9,7 @@ use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, LinkItem, ReadError, decode_control};
 
 use super::{Effect, LinkId, Node};
-use crate::failure::Cause;
+use crate::failure::{Cause, LaunchTiming};
 use crate::machine::child::ChildState;
 use crate::machine::direct_links::LinkPolicy;
 use crate::machine::message::{ChildMessage, ParentMessage, SessionConfig};
@@ -345,6 +345,11 @@ impl Node {
                 launcher.given_up_below(own, host, &terms);
             }
             _ => {}
+        }
+        if let ChildMessage::Joined(host, _, LaunchTiming { launcher: Some(parent), .. }) = &report
+            && self.reconnects
+        {
+            self.orphans.has_parent(*host, *parent);
         }
         self.note_moved(&mut report, now, out);
         if let ChildMessage::Joined(host, attempt, _)

@@ -16,7 +16,7 @@ use crate::failure::{Cause, Failure, Phase};
 use crate::machine::child::{Arrival, Child, ChildRole};
 use crate::machine::direct_links::CarriedSecret;
 use crate::machine::host_table::HostState;
-use crate::machine::message::{Ancestor, ChildMessage, HostSpec, OrphanClaim, ParentMessage};
+use crate::machine::message::{Ancestor, ChildMessage, HostSpec, OrphanClaim, ParentMessage, Program};
 use crate::machine::orphans::{Search, Severed};
 use crate::machine::rendezvous::ArrivalId;
 
@@ -44,12 +44,21 @@ impl Node {
 
     /// The key that admits orphans to the node of a host.
     fn orphans_key(&self, host: HostIndex) -> Option<LinkKey> {
+        self.key_of_orphans(host, 0)
+    }
+
+    /// The key by which the orphan of a host and a node above know each other behind a helper.
+    fn helper_key(&self, host: HostIndex) -> Option<LinkKey> {
+        self.key_of_orphans(host, 1)
+    }
+
+    fn key_of_orphans(&self, host: HostIndex, attempt: u32) -> Option<LinkKey> {
         let CarriedSecret(secret) = self.direct.orphans_secret()?;
         let terms = Terms {
             version: PROTOCOL.newest(),
             session: SessionId(self.session.0 as u32),
             host,
-            attempt: 0,
+            attempt,
             parent: Parent::FrontEnd,
             mode: self.options.link_security,
         };
@@ -130,8 +139,7 @@ impl Node {
         };
         // New hosts do not come back, nor do those that have failed.
         let hosts = hosts.into_iter().filter(|host| !self.is_new(*host) && !self.has_failed(*host)).collect();
-        let until = now + self.time_to_be_back();
-        self.orphans.sever(link, Severed { lost, hosts, until });
+        self.orphans.sever(link, Severed::new(lost, hosts, now, self.time_to_be_back()));
         Some(own)
     }
 
@@ -221,6 +229,7 @@ impl Node {
         for link in self.orphans.late(now) {
             out.push(Effect::Close(link));
         }
+        self.send_helpers(now, out);
         while let Some((link, Severed { lost, hosts, .. })) = self.orphans.next_over(now) {
             for host in hosts {
                 let cause = Cause::LauncherLost(lost);
@@ -231,6 +240,29 @@ impl Node {
             let name = self.launcher.spec(lost).map_or_else(String::new, |spec| spec.name.clone());
             let reason = LossReason { host: name, is_leader: true, how: LossKind::Closed };
             out.push(Effect::Forsaken(link, Some(reason)));
+        }
+    }
+}
+
+/// Helpers, on both sides.
+impl Node {
+    /// Sends helpers to orphans that are not back by themselves.
+    fn send_helpers(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        for host in self.orphans.send_helpers(now) {
+            let Some(spec) = self.launcher.spec(host).cloned() else { continue };
+            if let Some((program, key)) = self.leader_program(&spec.blocks).zip(self.helper_key(host)) {
+                // It reads nothing of the host, and says nothing to it.
+                let program = Program { env: Vec::new(), cwd: None, ..program };
+                out.push(Effect::StartHelper(Box::new((spec, program)), key));
+            }
+        }
+    }
+
+    /// A node above has reached this host by a helper.
+    pub(super) fn helped(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        if self.orphans.helped() {
+            out.push(Effect::TakeHelper);
+            self.claim_parent(now, out);
         }
     }
 }
@@ -270,6 +302,7 @@ impl Node {
             out.push(Effect::Severed(LinkId::PARENT, Ranks::new(), None));
         }
         self.relay.suspend();
+        out.extend(self.leads().and_then(|own| self.helper_key(own)).map(Effect::AwaitHelper));
         let search = self.orphans.next(now);
         self.search(search, out)
     }
@@ -290,7 +323,7 @@ impl Node {
                 for (link, _) in self.children.leaders().filter(|(_, child)| child.is_up()) {
                     Self::send(link, Kind::Control, &ParentMessage::Ancestors(Vec::new()), out);
                 }
-                out.push(Effect::Cut(LinkId::PARENT, None));
+                out.extend([Effect::ForgetHelper, Effect::Cut(LinkId::PARENT, None)]);
                 false
             }
         }
@@ -308,16 +341,21 @@ impl Node {
             }
             return true;
         }
-        let Role::Member(parent) = &mut self.role else { return true };
+        self.claim_parent(now, out);
+        true
+    }
+
+    /// Says who this host is to the node that may become its parent.
+    fn claim_parent(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        let Role::Member(parent) = &mut self.role else { return };
         parent.on_heard(now);
-        let Some(Launch { host, attempt }) = parent.identity().and_then(Identity::leads) else { return true };
+        let Some(Launch { host, attempt }) = parent.identity().and_then(Identity::leads) else { return };
         let is_agent = self.is_agent();
         let below = self.hosts_below();
         out.extend([Effect::SendDirect(LinkId::PARENT), Effect::ReceiveDirect(LinkId::PARENT)]);
         Self::send_preamble(LinkId::PARENT, out);
         let claim = OrphanClaim { host, attempt, is_agent, below };
         Self::send(LinkId::PARENT, Kind::Control, &vec![ChildMessage::Orphan(Box::new(claim))], out);
-        true
     }
 
     /// The hosts that may be below this one. Others that it was to launch have been handed back.
@@ -346,8 +384,7 @@ impl Node {
         parent.regain(now);
         self.reports.splice(0..0, told);
         self.relay.resume(self.output_order.take_kept());
-        out.push(Effect::Trust(LinkId::PARENT));
-        out.push(Effect::Reattached);
+        out.extend([Effect::ForgetHelper, Effect::Trust(LinkId::PARENT), Effect::Reattached]);
         self.tell_ancestors(out);
         Some(())
     }

@@ -1,12 +1,13 @@
 //! What a node above orphans knows: whom it awaits, who has connected, and what is below them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use libi_core::ids::{HostIndex, LinkId};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
-use super::{Orphans, OwnState};
+use super::{HELPERS, HELPERS_AFTER, MOST_LEVELS, Orphans, OwnState, PAUSE};
 use crate::machine::message::OrphanClaim;
 
 /// A child that is lost, and had hosts below it.
@@ -16,6 +17,74 @@ pub(in crate::machine) struct Severed {
     /// The hosts that are not back.
     pub(in crate::machine) hosts: BTreeSet<HostIndex>,
     pub(in crate::machine) until: Instant,
+    /// When helpers are sent to those that are not.
+    helpers_at: Instant,
+    helpers: BTreeMap<HostIndex, Helper>,
+}
+
+/// How far the helper of a host is.
+#[derive(Debug, PartialEq, Eq)]
+enum Helper {
+    /// This many were sent; the last one is on its way, or is the link of the host.
+    Sent(u32),
+    /// This many were sent, and another one is at this time.
+    Again(u32, Instant),
+    /// None has found an orphan there.
+    None,
+}
+
+impl Severed {
+    /// The child that leads this host is lost, and these hosts have so long to be back.
+    pub(in crate::machine) fn new(
+        lost: HostIndex,
+        hosts: BTreeSet<HostIndex>,
+        now: Instant,
+        time_to_be_back: Duration,
+    ) -> Self {
+        let helpers_at = now + HELPERS_AFTER.min(time_to_be_back / 2);
+        Self { lost, hosts, until: now + time_to_be_back, helpers_at, helpers: BTreeMap::new() }
+    }
+
+    /// The hosts to which helpers are sent now. A host comes with the nearest one above it that lives, so it
+    /// is sent none while one of these may.
+    fn send_helpers(&mut self, now: Instant, parents: &BTreeMap<HostIndex, HostIndex>) -> Vec<HostIndex> {
+        let above = |host: HostIndex| std::iter::successors(parents.get(&host), |host| parents.get(host));
+        let may_live =
+            |host: &HostIndex| self.hosts.contains(host) && self.helpers.get(host) != Some(&Helper::None);
+        let is_due = |host: HostIndex| match self.helpers.get(&host) {
+            None => self.helpers_at <= now && !above(host).take(MOST_LEVELS).any(may_live),
+            Some(Helper::Again(_, at)) => *at <= now,
+            Some(Helper::Sent(_) | Helper::None) => false,
+        };
+        let due: Vec<HostIndex> = self.hosts.iter().copied().filter(|host| is_due(*host)).collect();
+        for host in &due {
+            let before = match self.helpers.get(host) {
+                Some(Helper::Again(count, _)) => *count,
+                _ => 0,
+            };
+            self.helpers.insert(*host, Helper::Sent(before + 1));
+        }
+        due
+    }
+
+    /// The helper of a host has ended.
+    fn helper_ended(&mut self, host: HostIndex, now: Instant) {
+        if let Some(helper) = self.helpers.get_mut(&host)
+            && let Helper::Sent(count) = *helper
+        {
+            *helper = if count < HELPERS { Helper::Again(count, now + PAUSE) } else { Helper::None };
+        }
+    }
+
+    /// When something is due.
+    fn next_deadline(&self) -> Instant {
+        let again = self.helpers.values().filter_map(|helper| match helper {
+            Helper::Again(_, at) => Some(*at),
+            _ => None,
+        });
+        let first = self.helpers.is_empty().then_some(self.helpers_at);
+        again.chain(first).chain([self.until]).min().unwrap_or(self.until)
+    }
 }
 
 impl Orphans {
@@ -44,6 +113,22 @@ impl Orphans {
     /// The hosts below a child that was adopted.
     pub(in crate::machine) fn below(&self, link: LinkId) -> Option<&BTreeSet<HostIndex>> {
         self.below.get(&link)
+    }
+
+    /// A host below has this one as its parent.
+    pub(in crate::machine) fn has_parent(&mut self, host: HostIndex, parent: HostIndex) {
+        self.parents.insert(host, parent);
+    }
+
+    /// The hosts to which helpers are sent now.
+    pub(in crate::machine) fn send_helpers(&mut self, now: Instant) -> Vec<HostIndex> {
+        let parents = &self.parents;
+        self.severed.values_mut().flat_map(|severed| severed.send_helpers(now, parents)).collect()
+    }
+
+    /// The helper of a host has ended.
+    pub(in crate::machine) fn helper_ended(&mut self, host: HostIndex, now: Instant) {
+        self.severed.values_mut().for_each(|severed| severed.helper_ended(host, now));
     }
 
     /// A child is lost that had these hosts below it.
@@ -159,7 +244,7 @@ impl Orphans {
             OwnState::Claims { until, .. } => Some(until),
             OwnState::Attached => None,
         };
-        let severed = self.severed.values().map(|severed| severed.until);
+        let severed = self.severed.values().map(Severed::next_deadline);
         let arriving = self.arriving.values().map(|(until, _)| *until);
         own.into_iter().chain(severed).chain(arriving).min()
     }

@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use libi_core::secure::LinkKey;
+use libi_core::ids::HostIndex;
+use libi_core::join::MemberRole;
+use libi_core::secure::{KeyId, LinkKey};
 use libi_core::sim::{Agenda, MachineId as Id};
 use libi_launch::machine::{ArrivalId, Event, LinkId};
 
-use super::{Attempt, End, connected, process_at};
-use crate::world::Cluster;
+use super::{Attempt, DirectEvent, End, connected, process_at};
+use crate::world::{Cluster, Happening};
 
 impl Cluster {
     /// The link of a process to its parent begins anew.
@@ -33,15 +35,50 @@ impl Cluster {
         agenda: &mut Agenda<Self>,
     ) {
         let target = addresses.first().copied().and_then(process_at);
+        let target = target.filter(|_| !self.scenario.orphans_are_walled);
         let accepts = |id: &Id| self.direct.orphan_keys.contains(&(*id, key.id()));
         let Some(parent) = target.filter(|id| self.is_running(*id)).filter(accepts) else {
             // Nothing listens there, or nothing answers.
             let is_silent = self.direct.rng.chance(0.2);
+            if is_silent || self.scenario.orphans_are_walled {
+                agenda.tell(agenda.now(), from, Event::Walled.into());
+            }
             let wait = if is_silent { Duration::from_secs(3) } else { Duration::from_millis(1) };
             return connected(agenda.now() + wait, self.direct.attempt(from), false, None, agenda);
         };
         let reached = agenda.now() + self.direct_latency() + self.direct_latency();
         connected(reached, self.direct.attempt(from), true, Some(parent), agenda);
+    }
+
+    /// A node starts a helper, which takes as long as any start, or fails.
+    pub(super) fn start_helper(&mut self, by: Id, host: HostIndex, key: KeyId, agenda: &mut Agenda<Self>) {
+        let most = self.scenario.rem.as_micros() as u64;
+        let takes = Duration::from_micros(1 + self.direct.rng.below(2 * most + 1));
+        agenda.plan(agenda.now() + takes, Happening::Direct(DirectEvent::HelperIsUp { by, host, key }));
+    }
+
+    pub(super) fn helper_is_up(&mut self, by: Id, host: HostIndex, key: KeyId, agenda: &mut Agenda<Self>) {
+        let place = Some(MemberRole::Leader(host));
+        let leader = self.alive().find(|(_, process)| process.place == place).map(|(id, _)| id);
+        let awaits = |id: &Id| self.direct.await_helpers.get(id) == Some(&key);
+        if !self.is_running(by) {
+            return;
+        }
+        let Some(orphan) = leader.filter(awaits) else {
+            return agenda.tell(agenda.now(), by, Event::HelperEnded(host).into());
+        };
+        self.direct.helpers.insert(orphan, by);
+        let heard = agenda.now() + self.direct_latency();
+        agenda.tell(heard, orphan, Event::Helped.into());
+    }
+
+    pub(super) fn take_helper(&mut self, from: Id, agenda: &mut Agenda<Self>) {
+        self.reopen((from, LinkId::PARENT));
+        let Some(parent) = self.direct.helpers.remove(&from) else { panic!("{from:?} has no helper") };
+        self.direct.helped += 1;
+        let child = self.direct.attempt(from);
+        let heard = agenda.now() + self.direct_latency();
+        agenda.plan(heard, Happening::Direct(DirectEvent::OrphanArrives { parent, child }));
     }
 
     pub(super) fn orphan_arrives(&mut self, parent: Id, child: Attempt, agenda: &mut Agenda<Self>) {

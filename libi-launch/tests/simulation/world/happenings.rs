@@ -89,6 +89,10 @@ impl World for Cluster {
             | Effect::ConnectDirect(..)
             | Effect::Watch(_)
             | Effect::AcceptOrphans(_)
+            | Effect::AwaitHelper(_)
+            | Effect::ForgetHelper
+            | Effect::TakeHelper
+            | Effect::StartHelper(..)
             | Effect::Reopen(_)
             | Effect::SendDirect(_)
             | Effect::ReceiveDirect(_) => self.connect(from, effect, agenda),

@@ -34,7 +34,7 @@ pub(super) fn replaced_variables(variables: &[EnvVar], environment: &Environment
     before.collect()
 }
 
-pub(super) fn variable(name: &[u8], value: &[u8]) -> Option<EnvVar> {
+pub(in crate::engine::session_io) fn variable(name: &[u8], value: &[u8]) -> Option<EnvVar> {
     EnvVar::new(OsBytes::new(name).ok()?, OsBytes::new(value).ok()?).ok()
 }
 
