@@ -91,7 +91,13 @@ impl Engine {
     /// A number for what belongs to no node.
     pub(crate) fn outside_id(&mut self) -> NodeId {
         self.last += 1;
+        self.outside_ids.insert(NodeId(self.last));
         NodeId(self.last)
+    }
+
+    /// What had this number is gone.
+    pub(crate) fn forget_outside_id(&mut self, id: NodeId) {
+        self.outside_ids.remove(&id);
     }
 
     /// The descriptors that belong to no node, and have become ready in the last turn.

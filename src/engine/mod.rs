@@ -48,7 +48,7 @@ pub(crate) mod stream_ids;
 pub(crate) mod sys;
 mod targets;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::Bound;
 use std::os::fd::{AsFd, AsRawFd};
@@ -136,8 +136,9 @@ pub(crate) struct Engine {
     last: u32,
     origin: std::time::Instant,
     ready: VecDeque<Token>,
-    /// Descriptors that belong to no node, and have become ready.
+    /// Descriptors that belong to no node, and have become ready; and the numbers of what has such.
     outside: Vec<Ready>,
+    outside_ids: BTreeSet<NodeId>,
 }
 
 impl Engine {
@@ -156,6 +157,7 @@ impl Engine {
             origin: std::time::Instant::now(),
             ready: VecDeque::new(),
             outside: Vec::new(),
+            outside_ids: BTreeSet::new(),
         })
     }
 
@@ -331,7 +333,7 @@ impl Engine {
         for _ in 0..self.ready.len() {
             let Some(token) = self.ready.pop_front() else { break };
             let Some(target) = self.targets.dequeue(token) else { continue };
-            if !self.sessions.contains_key(&target.id) {
+            if self.outside_ids.contains(&target.id) {
                 self.outside.push(Ready::new(target));
                 continue;
             }

@@ -158,10 +158,10 @@ pub(crate) struct RunArgs {
 pub(crate) struct LabelArgs {
     /// Prefix each output line with its rank
     #[arg(long)]
-    pub(crate) tag: bool,
+    tag: bool,
     /// Prefix each output line with its host and rank
     #[arg(short, long, conflicts_with = "tag")]
-    pub(crate) label: bool,
+    label: bool,
 }
 
 impl LabelArgs {

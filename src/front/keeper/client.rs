@@ -116,7 +116,13 @@ impl KeptSessions {
             }
             kept.flush();
         }
-        self.0.retain(|_, kept| !matches!(kept.state, State::Gone));
+        self.0.retain(|_, kept| {
+            let is_gone = matches!(kept.state, State::Gone);
+            if is_gone {
+                engine.forget_outside_id(kept.id);
+            }
+            !is_gone
+        });
     }
 
     /// Passes an input of the session on.

@@ -59,10 +59,13 @@ pub(crate) fn serve() -> Result<(), String> {
     let own = |why: io::Error| why.to_string();
     // Whoever has asked does not wait for longer either.
     nix::unistd::alarm::set(EMPTY_FOR.as_secs() as u32);
+    let mut setup = Vec::new();
+    io::stdin().lock().read_to_end(&mut setup).map_err(own)?;
+    // Not before that: a server of ssh passes nothing on once the process that it has started has ended.
     libi_launch::process::leave().map_err(own)?;
     nix::unistd::alarm::set(EMPTY_FOR.as_secs() as u32);
-    let (asked, mut answer) = take_streams().map_err(own)?;
-    let made = Keeper::new(asked);
+    let mut answer = take_output().map_err(own)?;
+    let made = Keeper::new(&setup);
     nix::unistd::alarm::cancel();
     let text = match &made {
         Ok((_, ticket)) => Zeroizing::new([READY, ticket].concat()),
@@ -73,14 +76,14 @@ pub(crate) fn serve() -> Result<(), String> {
     made.map(|(keeper, _)| keeper.run())
 }
 
-/// Takes the standard streams, over which this process was asked, and has all of them lead nowhere.
-fn take_streams() -> io::Result<(File, File)> {
-    let streams = (duplicate(0)?.into(), duplicate(1)?.into());
+/// Takes the standard output, where the answer goes, and has all standard streams lead nowhere.
+fn take_output() -> io::Result<File> {
+    let output = duplicate(1)?.into();
     let null = File::options().read(true).write(true).open("/dev/null")?;
     for number in 0..3 {
         replace(null.as_fd(), number)?;
     }
-    Ok(streams)
+    Ok(output)
 }
 
 struct Keeper {
@@ -98,17 +101,17 @@ struct Keeper {
     front: Option<Attached>,
     /// When there was a front end last.
     alone_since: Clock,
+    /// Something has changed that may lead to more at once.
+    is_busy: bool,
     /// The session is ended from here, and this is when that is over in any case.
     ends_by: Option<Clock>,
 }
 
 impl Keeper {
     /// A keeper, and the text of its ticket file if that is not written here.
-    fn new(mut asked: File) -> Result<(Self, Zeroizing<String>), String> {
+    fn new(setup: &[u8]) -> Result<(Self, Zeroizing<String>), String> {
         let own = |why: io::Error| why.to_string();
-        let mut setup = Vec::new();
-        asked.read_to_end(&mut setup).map_err(own)?;
-        let setup: Setup = postcard::from_bytes(&setup).map_err(|_| "it was asked for in another way")?;
+        let setup: Setup = postcard::from_bytes(setup).map_err(|_| "it was asked for in another way")?;
         if setup.version != VERSION {
             return Err(format!("the program that is to keep the session is of {VERSION}"));
         }
@@ -148,6 +151,7 @@ impl Keeper {
             session: None,
             front: None,
             alone_since: Clock::now(),
+            is_busy: false,
             ends_by: None,
         };
         Ok((keeper, text))
@@ -156,7 +160,8 @@ impl Keeper {
     fn run(mut self) {
         while !self.is_over() {
             // What commands have led to is reported before anything is waited for.
-            let most = if self.commands.is_empty() { self.next_wait() } else { Duration::ZERO };
+            let is_busy = std::mem::take(&mut self.is_busy) || !self.commands.is_empty();
+            let most = if is_busy { Duration::ZERO } else { self.next_wait() };
             self.reactor.execute(&mut self.commands);
             if self.reactor.turn(Some(most)).is_err() {
                 break;
@@ -164,12 +169,12 @@ impl Keeper {
             for ready in self.reactor.engine().take_ready() {
                 self.on_ready(ready);
             }
+            self.take_events();
             self.do_what_is_due();
             self.report();
         }
+        // The front end has heard how the session has ended, unless that has taken too long.
         self.reactor.close();
-        // The last that the front end hears: how the session has ended.
-        self.report();
         self.remove_ticket();
         if let Some(front) = self.front.take() {
             front.say_the_last(LAST_WORDS);
@@ -300,7 +305,7 @@ impl Keeper {
     /// There is no front end any more. Returns its connection, and the number of that.
     fn front_left(&mut self) -> Option<(MessageLink, u32)> {
         let (front, kept) = (self.front.take()?, self.session.as_mut()?);
-        self.alone_since = Clock::now();
+        (self.alone_since, self.is_busy) = (Clock::now(), true);
         // A front end whose launch has failed knows that.
         kept.is_ended |= self
             .shared
@@ -376,10 +381,16 @@ impl Keeper {
         }
     }
 
-    /// Takes what the session reports, and tells the front end.
+    /// Takes what the session reports.
+    fn take_events(&mut self) {
+        if let Some(kept) = &mut self.session {
+            kept.take_events(self.front.is_some(), &self.shared, &mut self.commands);
+        }
+    }
+
+    /// Tells the front end what has happened.
     fn report(&mut self) {
         let Some(kept) = &mut self.session else { return };
-        kept.take_events(self.front.is_some(), &self.shared, &mut self.commands);
         if let Some(front) = &mut self.front {
             front.report(kept, &self.shared);
             if front.link.is_over() {

@@ -17,6 +17,7 @@ use libi_launch::backend::{Backend, Channel, LaunchMethod, Local, SpawnSpec, Ssh
 use libi_launch::machine::{HostSpec, Program};
 use libi_launch::options::{CarriedOptions, Detached, KEEPER_ARG, LaunchOptions};
 use libi_launch::process::{Environment, FdSource, Start};
+use zeroize::Zeroizing;
 
 use super::message::{Launch, READY, REFUSED, Setup, VERSION};
 use super::ticket::{IN_USE, Ticket, is_in_use};
@@ -150,7 +151,12 @@ fn to_be_started(program: &Path) -> Result<Program, Error> {
 }
 
 /// Starts a keeper, tells it what it keeps, and returns what it answers.
-fn started(spec: &SpawnSpec, setup: &Setup, timeout: Duration, what: &str) -> Result<String, Error> {
+fn started(
+    spec: &SpawnSpec,
+    setup: &Setup,
+    timeout: Duration,
+    what: &str,
+) -> Result<Zeroizing<String>, Error> {
     let failed = |why: &dyn std::fmt::Display| Error::Keeper(format!("{what}: {why}"));
     let (mut ours, its) = UnixStream::pair().map_err(|why| failed(&why))?;
     let (mut said, its_errors) = UnixStream::pair().map_err(|why| failed(&why))?;
@@ -168,15 +174,16 @@ fn started(spec: &SpawnSpec, setup: &Setup, timeout: Duration, what: &str) -> Re
     // A program that has ended at once takes none of it.
     let _ = ours.write_all(&spec.initial_input);
     let _ = ours.write_all(&setup).and_then(|()| ours.shutdown(Shutdown::Write));
-    let mut answer = Vec::new();
+    // It may have the secret.
+    let mut answer = Zeroizing::new(Vec::with_capacity(64 << 10));
     let read = ours.read_to_end(&mut answer);
     // The keeper has left this process, and what was started here ends at once; if it has not, it is
     // killed now.
     child.wait_for(Duration::from_secs(1));
     drop(child);
-    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let answer = Zeroizing::new(String::from_utf8_lossy(&answer).into_owned());
     if let Some((_, text)) = answer.split_once(READY) {
-        return Ok(text.to_owned());
+        return Ok(Zeroizing::new(text.to_owned()));
     }
     if let Some((_, why)) = answer.split_once(REFUSED) {
         return Err(Error::Keeper(why.to_owned()));

@@ -260,7 +260,7 @@ void restarts(const std::string &self) {
 void keeping(const std::string &self, const std::string &keeper) {
     const std::string ticket = "objects." + std::to_string(getpid()) + ".ticket";
     libi::distribution comes(11, self);
-    comes.host_list("a:2").arg("comes back");
+    comes.host_list("a:2").arg("waits");
     {
         libi::front_end front;
         libi::session session = front.launch(comes, local().detached(ticket, 600s).keeper("", keeper, false));
