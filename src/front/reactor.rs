@@ -366,6 +366,8 @@ impl EngineSink for FrontSink {
                 let report = LaunchReport::new(status.layout(), node, reason, took, up);
                 status.report = Some(Arc::new(report));
                 status.progress = node.progress();
+                // The caller may look before this turn is over.
+                status.update_links(node);
                 status.stage = if up { Stage::Up } else { Stage::GivenUp };
                 events
                     .push_back((number, if up { Event::Up { session } } else { Event::GivenUp { session } }));
