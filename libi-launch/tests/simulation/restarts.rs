@@ -234,7 +234,7 @@ fn play(scenario: &Scenario) -> Result<usize, String> {
     let until = Duration::from_secs(60) + scenario.rules.peer_timeout * scenario.hosts;
     now += if rng.chance(0.8) { until } else { Duration::ZERO };
     let is_quiet = now > sim.agenda.now() + Duration::from_secs(50);
-    if sim.run(now, steps * 10) == StopReason::StepLimit {
+    if sim.run(now, steps * 100) == StopReason::StepLimit {
         return Err("something spins".to_owned());
     }
     if is_quiet {
