@@ -15,12 +15,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant as Clock};
 
 use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
 use libi_launch::machine::LinkId;
 use mio::{Interest, Token};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{SockRef, TcpKeepalive};
 
 use super::direct_connector::DirectConnector;
@@ -289,9 +290,21 @@ impl MessageLink {
         !self.is_over && self.stream.has_unsent()
     }
 
-    /// The descriptor, for a last wait.
-    pub(crate) fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.stream.stream.as_fd()
+    /// Writes what is queued, and discards what arrives, until the peer has ended the connection or this
+    /// time has come.
+    pub(crate) fn drain(&mut self, by: Clock) {
+        loop {
+            self.flush();
+            self.receive(&mut Vec::new());
+            let left = by.saturating_duration_since(Clock::now());
+            if self.is_over || left.is_zero() {
+                return;
+            }
+            let mut events = PollFlags::POLLIN;
+            events.set(PollFlags::POLLOUT, self.has_unsent());
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            let _ = poll(&mut [PollFd::new(self.stream.stream.as_fd(), events)], timeout);
+        }
     }
 }
 

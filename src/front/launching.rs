@@ -92,15 +92,23 @@ fn random() -> Result<u64, Error> {
 
 /// The hosts of a session, each to be launched for the first time.
 pub(super) fn host_specs(layout: &Layout) -> Vec<HostSpec> {
-    let spec = |(host, named): (u32, HostRef<'_>)| HostSpec {
-        host: HostIndex(host),
+    let spec = |(host, named): (u32, HostRef<'_>)| {
+        let host = HostIndex(host);
+        HostSpec { blocks: layout.blocks(host).to_vec(), ..host_spec(host, named) }
+    };
+    (0..).zip(layout.hosts()).map(spec).collect()
+}
+
+/// A host to be launched for the first time, without processes.
+pub(super) fn host_spec(host: HostIndex, named: HostRef<'_>) -> HostSpec {
+    HostSpec {
+        host,
         attempt: Attempt::default(),
         name: named.name.to_owned(),
         user: named.user.map(str::to_owned),
         port: named.port,
         below: 0,
         faults: 0,
-        blocks: layout.blocks(HostIndex(host)).to_vec(),
-    };
-    (0..).zip(layout.hosts()).map(spec).collect()
+        blocks: Vec::new(),
+    }
 }

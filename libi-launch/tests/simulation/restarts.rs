@@ -231,10 +231,12 @@ fn play(scenario: &Scenario) -> Result<usize, String> {
         }
     }
     // Hosts that have lost their way to the front end may find out one below the other.
-    let until = Duration::from_secs(60) + scenario.rules.peer_timeout * scenario.hosts;
-    now += if rng.chance(0.8) { until } else { Duration::ZERO };
-    let is_quiet = now > sim.agenda.now() + Duration::from_secs(50);
-    if sim.run(now, steps * 100) == StopReason::StepLimit {
+    let search = scenario.rules.peer_timeout * scenario.hosts;
+    let quiet = Duration::from_secs(90) + search;
+    now += if rng.chance(0.8) { quiet } else { Duration::ZERO };
+    let is_quiet = now > sim.agenda.now() + Duration::from_secs(80);
+    // As many steps for each 90 s as elsewhere.
+    if sim.run(now, steps * 10 * quiet.as_secs().div_ceil(90)) == StopReason::StepLimit {
         return Err("something spins".to_owned());
     }
     if is_quiet {
@@ -248,7 +250,7 @@ fn play(scenario: &Scenario) -> Result<usize, String> {
         sim.agenda.tell(now + after, FRONT, Event::Restart(rank).into());
     }
     sim.agenda.plan(now, Happening::Ends);
-    if sim.run(now + until, steps * 10) == StopReason::StepLimit {
+    if sim.run(now + Duration::from_secs(60) + search, steps * 10) == StopReason::StepLimit {
         return Err("something spins at the end".to_owned());
     }
     let left: Vec<_> = sim.world.alive().filter(|(id, _)| *id != FRONT).collect();

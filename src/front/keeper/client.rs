@@ -8,7 +8,7 @@
 //! | opening | the keeper's text is empty, and `Welcome` follows | open; `attach` returns |
 //! | opening | the keeper's text is a reason, or the connection ends | gone; `attach` returns the reason |
 //! | open | the handle is dropped | leaving: `Leave` is sent |
-//! | open | `TakenOver` | gone; the session is revoked |
+//! | open | `TakenOver` | leaving: the keeper ends the connection; the session is revoked |
 //! | open | the connection ends | gone; the session is revoked: its keeper was killed |
 //! | leaving | the connection ends | gone |
 //!
@@ -16,14 +16,12 @@
 //! state, in order.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant as Clock};
 
 use libi_comm::{Call, CallId, CommError};
 use libi_core::dist::layout::Layout;
 use libi_core::time::Instant;
 use libi_launch::machine::Event as Input;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::link;
 use super::message::{FromKeeper, KeptCall, KeptError, KeptOutcome, Launch, ToKeeper, VERSION};
@@ -207,18 +205,7 @@ impl KeptSessions {
         let by = Clock::now() + LEAVE_TIMEOUT;
         for (_, kept) in std::mem::take(&mut self.0) {
             let State::Leaving(mut link) = kept.state else { continue };
-            loop {
-                link.flush();
-                link.receive(&mut Vec::new());
-                let left = by.saturating_duration_since(Clock::now());
-                if link.is_over() || left.is_zero() {
-                    break;
-                }
-                let mut events = PollFlags::POLLIN;
-                events.set(PollFlags::POLLOUT, link.has_unsent());
-                let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-                let _ = poll(&mut [PollFd::new(link.descriptor().as_fd(), events)], timeout);
-            }
+            link.drain(by);
             engine.close_link(link);
         }
     }
@@ -339,18 +326,17 @@ impl KeptSession {
     fn apply(&mut self, number: SessionNumber, message: FromKeeper, shared: &FrontShared) {
         let mut locked = shared.lock();
         let FrontState { sessions, events, attaching, .. } = &mut locked.state;
-        if let FromKeeper::Welcome(snapshot) = message {
-            if let State::Opening(link, _) = std::mem::replace(&mut self.state, State::Gone) {
-                self.state = State::Open(link);
-            }
-            if let Some(answer) = attaching.get_mut(&number) {
-                *answer = Some(Ok(snapshot.launched.clone()));
-                sessions.insert(number, SessionStatus::copied(*snapshot));
-            }
-            return shared.announce(locked);
-        }
         match message {
-            FromKeeper::Welcome(_) => {}
+            FromKeeper::Welcome(snapshot) => {
+                if let State::Opening(link, _) = std::mem::replace(&mut self.state, State::Gone) {
+                    self.state = State::Open(link);
+                }
+                if let Some(answer) = attaching.get_mut(&number) {
+                    *answer = Some(Ok(snapshot.launched.clone()));
+                    sessions.insert(number, SessionStatus::copied(*snapshot));
+                }
+                shared.announce(locked);
+            }
             FromKeeper::News(news) => {
                 let Some(status) = sessions.get_mut(&number) else { return };
                 let mut lines = LogLines::default();

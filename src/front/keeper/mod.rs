@@ -49,9 +49,9 @@
 //! [`FrontEnd::next_event`](super::FrontEnd::next_event) has returned it.
 //!
 //! # Who may have the session
-//! Whoever can read the ticket file: it has mode 0600 and is refused if others may read it. The connection
-//! is a direct link as those of hosts are, encrypted, with a secret that is nowhere else. By default it is
-//! accepted at the loopback address alone.
+//! A process that can read the ticket file: it has mode 0600 and is refused if others may read it. The
+//! connection is a direct link as those of hosts are, encrypted, with a secret that is nowhere else. By
+//! default it is accepted at the loopback address alone.
 
 mod attach;
 pub(super) mod client;

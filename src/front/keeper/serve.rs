@@ -57,7 +57,7 @@ const SIGNALS: u32 = 0;
 /// Serves as a keeper, and returns when that is over. The process has one thread.
 pub(crate) fn serve() -> Result<(), String> {
     let own = |why: io::Error| why.to_string();
-    // Whoever has asked does not wait for longer either.
+    // The front end that has started it does not wait for longer either.
     nix::unistd::alarm::set(EMPTY_FOR.as_secs() as u32);
     let mut setup = Vec::new();
     io::stdin().lock().read_to_end(&mut setup).map_err(own)?;

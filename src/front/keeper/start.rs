@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use libi_core::dist::OsBytes;
 use libi_core::hosts::HostList;
 use libi_core::ids::HostIndex;
-use libi_core::plan::late::Attempt;
 use libi_launch::backend::{Backend, Channel, LaunchMethod, Local, SpawnSpec, Ssh};
 use libi_launch::machine::{HostSpec, Program};
 use libi_launch::options::{CarriedOptions, Detached, KEEPER_ARG, LaunchOptions};
@@ -23,7 +22,7 @@ use super::message::{Launch, READY, REFUSED, Setup, VERSION};
 use super::ticket::{IN_USE, Ticket, is_in_use};
 use crate::engine::fd_budget::original_limit;
 use crate::front::choice::auto_backend;
-use crate::front::launching::Plan;
+use crate::front::launching::{Plan, host_spec};
 use crate::front::{Error, FrontEnd, Session};
 
 /// How long a keeper on this machine may take to start, and each to accept its first front end.
@@ -115,17 +114,7 @@ fn start_there(
     let (Some(named), 1) = (list.entry(0), list.len()) else {
         return Err(Error::Keeper(format!("{host} is not one host")));
     };
-    let host_spec = HostSpec {
-        host: HostIndex(0),
-        attempt: Attempt::default(),
-        name: named.name.to_owned(),
-        user: named.user.map(str::to_owned),
-        port: named.port,
-        below: 0,
-        faults: 0,
-        blocks: Vec::new(),
-    };
-    let spec = remote_spec(plan.backend, &host_spec, &to_be_started(program)?)?;
+    let spec = remote_spec(plan.backend, &host_spec(HostIndex(0), named), &to_be_started(program)?)?;
     let setup = Setup { version: VERSION.to_owned(), ticket: None, limit: detached.limit, reachable: true };
     let what = format!("{} on {host}", program.display());
     let text = started(&spec, &setup, plan.options.rules.hello_timeout, &what)?;

@@ -108,7 +108,7 @@ impl Ticket {
         text
     }
 
-    /// Reads a ticket file that nobody else can read; otherwise, why not.
+    /// Reads a ticket file that its owner alone can read; otherwise, why not.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let file = File::open(path).map_err(|why| format!("it cannot be read: {why}"))?;
         let metadata = file.metadata().map_err(|why| why.to_string())?;

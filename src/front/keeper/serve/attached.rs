@@ -1,13 +1,11 @@
 //! The front end that has the session, as the keeper sees it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant as Clock};
 
 use libi_comm::CallId;
 use libi_core::ids::Rank;
 use libi_launch::machine::{CommandId, Event as Input, GrowthError};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::NUMBER;
 use super::kept::{Kept, KeptMessage};
@@ -238,18 +236,6 @@ impl Attached {
 
     /// The keeper ends: waits until the front end has what was sent to it, for a limited time.
     pub(super) fn say_the_last(mut self, timeout: Duration) {
-        let by = Clock::now() + timeout;
-        loop {
-            self.link.flush();
-            self.link.receive(&mut Vec::new());
-            let left = by.saturating_duration_since(Clock::now());
-            if self.link.is_over() || left.is_zero() {
-                return;
-            }
-            let mut events = PollFlags::POLLIN;
-            events.set(PollFlags::POLLOUT, self.link.has_unsent());
-            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-            let _ = poll(&mut [PollFd::new(self.link.descriptor().as_fd(), events)], timeout);
-        }
+        self.link.drain(Clock::now() + timeout);
     }
 }
