@@ -227,8 +227,10 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
     let options = match arguments.detached {
         Some(limit) => {
             let detached = Detached::new(&arguments.ticket, limit).reachable(arguments.reachable);
-            let keeper = arguments.keeper.clone();
-            options.detached(keeper.map_or(detached.clone(), |host| detached.host(host)))
+            options.detached(match &arguments.keeper {
+                Some(host) => detached.host(host),
+                None => detached,
+            })
         }
         None => options,
     };
