@@ -352,4 +352,21 @@ mod tests {
         assert_eq!((orphans.forget(HostIndex(5)), orphans.forget(host)), (None, Some(link)));
         assert!(!orphans.is_arriving(link) && orphans.forget(host).is_none());
     }
+
+    #[test]
+    fn a_helper_that_ends_after_its_host_is_back_leaves_nothing_to_do() {
+        let mut orphans = Orphans::default();
+        let hosts = [4, 8].map(HostIndex).into();
+        orphans.sever(LinkId(1), Severed::new(HostIndex(3), hosts, at(0), Duration::from_secs(9)));
+        assert_eq!(orphans.send_helpers(at(1_000)), [4, 8].map(HostIndex));
+        let attempt = libi_core::plan::late::Attempt::default();
+        let claim = OrphanClaim { host: HostIndex(4), attempt, is_agent: true, below: Vec::new() };
+        orphans.arrives(LinkId(7), at(9_000));
+        assert!(orphans.claims(LinkId(7), claim) && orphans.next_awaited().is_some());
+        for (host, due) in [(4, at(9_000)), (8, at(2_000) + PAUSE)] {
+            orphans.helper_ended(HostIndex(host), at(2_000));
+            assert_eq!(orphans.next_deadline(), Some(due));
+        }
+        assert_eq!(orphans.send_helpers(at(2_000) + PAUSE), [HostIndex(8)]);
+    }
 }

@@ -52,6 +52,8 @@ pub(crate) enum DirectEvent {
     OrphanArrives { parent: Id, child: Attempt },
     /// A helper that this node has started is up on a host.
     HelperIsUp { by: Id, host: HostIndex, key: KeyId },
+    /// A helper was offered to this process.
+    HelperWasOffered(Id),
 }
 
 /// All connections.
@@ -79,8 +81,10 @@ pub(crate) struct Connections {
     orphans: BTreeMap<ArrivalId, Attempt>,
     /// The processes that await a helper, with the key.
     await_helpers: BTreeMap<Id, KeyId>,
-    /// The nodes whose helpers have reached an orphan that has not answered.
-    helpers: BTreeMap<Id, Id>,
+    /// The nodes whose helpers have reached an orphan that has not answered, and its host.
+    helpers: BTreeMap<Id, (Id, HostIndex)>,
+    /// The same, whose helper is the link of the orphan to its parent.
+    carried: BTreeMap<Id, (Id, HostIndex)>,
     /// How many orphans have been reached by a helper.
     pub(crate) helped: usize,
     /// How often the link of a process to its parent has begun anew.
@@ -112,6 +116,7 @@ impl Connections {
             orphans: BTreeMap::new(),
             await_helpers: BTreeMap::new(),
             helpers: BTreeMap::new(),
+            carried: BTreeMap::new(),
             helped: 0,
             generations: BTreeMap::new(),
             adoptions: 0,
@@ -193,7 +198,7 @@ impl Cluster {
             Effect::ForgetHelper => drop(self.direct.await_helpers.remove(&from)),
             Effect::TakeHelper => self.take_helper(from, agenda),
             Effect::StartHelper(what, key) => self.start_helper(from, what.0.host, key.id(), agenda),
-            Effect::Reopen(link) => self.reopen((from, link)),
+            Effect::Reopen(link) => self.reopen((from, link), agenda),
             Effect::SendDirect(link) if self.direct.peers.contains_key(&(from, link)) => {
                 self.direct.switched.insert((from, link));
             }
@@ -288,6 +293,7 @@ impl Cluster {
                 if generation != self.direct.generation(end) => {}
             DirectEvent::OrphanArrives { parent, child } => self.orphan_arrives(parent, child, agenda),
             DirectEvent::HelperIsUp { by, host, key } => self.helper_is_up(by, host, key, agenda),
+            DirectEvent::HelperWasOffered(to) => self.helper_was_offered(to, agenda),
             DirectEvent::Arrives(end, arrival, _) if self.direct.follows.contains(&end) => {
                 self.arrives_directly(end, arrival, agenda);
             }
@@ -345,8 +351,12 @@ impl Cluster {
 
     /// The connection of this end breaks or is closed; the other end notices.
     pub(crate) fn end_connection(&mut self, end: End, agenda: &mut Agenda<Self>) {
+        if end.1 == LinkId::PARENT {
+            self.helper_ends(end.0, agenda);
+        }
         if let Some(to) = self.direct.peers.remove(&end) {
             self.direct.peers.remove(&to);
+            self.helper_ends(to.0, agenda);
             self.travel(to, Arrival::StopReason, agenda);
         }
     }
@@ -356,6 +366,7 @@ impl Cluster {
         let end = (child, LinkId::PARENT);
         if let Some(to) = self.direct.peers.remove(&end) {
             self.direct.peers.remove(&to);
+            self.helper_ends(child, agenda);
             self.travel(to, Arrival::StopReason, agenda);
             self.travel(end, Arrival::StopReason, agenda);
         }

@@ -156,6 +156,15 @@ fn all_output_is_read(
     Ok(())
 }
 
+/// Seeds that have found defects of helpers: in the machine, a node woke without end after the helper of a
+/// host that was back had ended; in the checks, the end of a helper was not told whose orphan had died.
+const FOUND_WITH_WALLS: [u64; 2] = [1_200_000_223, 1_037_251_789_220];
+
+#[test]
+fn helpers_that_have_found_defects_reach_all_orphans() {
+    check_all(FOUND_WITH_WALLS.into_iter().map(Scenario::walled), |scenario| play(scenario).map(drop));
+}
+
 #[test]
 fn a_host_that_dies_costs_only_itself() {
     let adoptions = std::cell::Cell::new(0);

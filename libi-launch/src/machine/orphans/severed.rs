@@ -67,7 +67,13 @@ impl Severed {
         due
     }
 
-    /// The helper of a host has ended.
+    /// Whether a host was still awaited; it is back now, and needs no helper any more.
+    fn is_back(&mut self, host: HostIndex) -> bool {
+        self.helpers.remove(&host);
+        self.hosts.remove(&host)
+    }
+
+    /// The helper of a host has ended. Those of hosts that are back are their links, and forgotten here.
     fn helper_ended(&mut self, host: HostIndex, now: Instant) {
         if let Some(helper) = self.helpers.get_mut(&host)
             && let Helper::Sent(count) = *helper
@@ -205,10 +211,10 @@ impl Orphans {
         let found = arriving.find_map(|(link, (_, claim))| Some((*link, awaited(claim.as_ref()?)?)));
         let (link, old) = found?;
         let claim = self.arriving.remove(&link)?.1?;
-        let hosts = &mut self.severed.get_mut(&old)?.hosts;
+        let severed = self.severed.get_mut(&old)?;
         let mut back: BTreeSet<HostIndex> = claim.below.iter().copied().collect();
         back.insert(claim.host);
-        back.retain(|host| hosts.remove(host));
+        back.retain(|host| severed.is_back(*host));
         let mut below = back.clone();
         below.remove(&claim.host);
         self.below.insert(link, below);

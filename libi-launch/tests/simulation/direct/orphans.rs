@@ -14,7 +14,8 @@ use crate::world::{Cluster, Happening};
 
 impl Cluster {
     /// The link of a process to its parent begins anew.
-    pub(super) fn reopen(&mut self, end: End) {
+    pub(super) fn reopen(&mut self, end: End, agenda: &mut Agenda<Self>) {
+        self.helper_ends(end.0, agenda);
         let direct = &mut self.direct;
         direct.peers.remove(&end);
         direct.switched.remove(&end);
@@ -67,14 +68,41 @@ impl Cluster {
         let Some(orphan) = leader.filter(awaits) else {
             return agenda.tell(agenda.now(), by, Event::HelperEnded(host).into());
         };
-        self.direct.helpers.insert(orphan, by);
+        if let Some(before) = self.direct.helpers.insert(orphan, (by, host)) {
+            self.tell_end_of_helper(before, agenda);
+        }
         let heard = agenda.now() + self.direct_latency();
         agenda.tell(heard, orphan, Event::Helped.into());
+        let later = heard + Duration::from_nanos(1);
+        agenda.plan(later, Happening::Direct(DirectEvent::HelperWasOffered(orphan)));
+    }
+
+    /// A helper that the process has not taken ends.
+    pub(super) fn helper_was_offered(&mut self, to: Id, agenda: &mut Agenda<Self>) {
+        if let Some(helper) = self.direct.helpers.remove(&to) {
+            self.tell_end_of_helper(helper, agenda);
+        }
+    }
+
+    /// The link of a process to its parent ends, and with it the helper that carries it.
+    pub(super) fn helper_ends(&mut self, orphan: Id, agenda: &mut Agenda<Self>) {
+        if let Some(helper) = self.direct.carried.remove(&orphan) {
+            self.tell_end_of_helper(helper, agenda);
+        }
+    }
+
+    fn tell_end_of_helper(&mut self, (by, host): (Id, HostIndex), agenda: &mut Agenda<Self>) {
+        if self.is_running(by) {
+            let at = agenda.now() + self.direct_latency();
+            agenda.tell(at, by, Event::HelperEnded(host).into());
+        }
     }
 
     pub(super) fn take_helper(&mut self, from: Id, agenda: &mut Agenda<Self>) {
-        self.reopen((from, LinkId::PARENT));
-        let Some(parent) = self.direct.helpers.remove(&from) else { panic!("{from:?} has no helper") };
+        self.reopen((from, LinkId::PARENT), agenda);
+        let Some(helper) = self.direct.helpers.remove(&from) else { panic!("{from:?} has no helper") };
+        let (parent, _) = helper;
+        self.direct.carried.insert(from, helper);
         self.direct.helped += 1;
         let child = self.direct.attempt(from);
         let heard = agenda.now() + self.direct_latency();
