@@ -82,7 +82,7 @@ fn is_asked_for(what: &str) -> bool {
 }
 
 /// Removes the directory that this executable was delivered to.
-fn remove_delivery() {
+pub(crate) fn remove_delivery() {
     let Some(directory) = std::env::var_os(DIRECTORY_ENV).map(PathBuf::from) else { return };
     // Only what the delivery has made: nothing else is in it.
     let _ = std::fs::remove_file(directory.join("agent"));

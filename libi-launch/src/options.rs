@@ -350,12 +350,22 @@ impl LaunchOptions {
         self.agent.is_none() && self.engine == Engine::Apart
     }
 
+    /// Whether links may leave the channels of the shells, so that they prove a secret.
+    pub(crate) fn links_have_secret(&self) -> bool {
+        self.links != LinkPolicy::Channel || self.launch_method().bulk().is_some()
+    }
+
+    /// Whether the session has a secret.
+    #[must_use]
+    pub fn has_secret(&self) -> bool {
+        self.links_have_secret() || self.hosts_reconnect()
+    }
+
     /// Whether hosts that lose their parent while the session is up find another one: calls go on without
-    /// lost members, hosts connect directly, and each was started by itself. Output that is merged would
-    /// come in another order, and input for all would be missing.
+    /// lost members, and each was started by itself. Output that is merged would come in another order, and
+    /// input for all would be missing.
     pub(crate) fn hosts_reconnect(&self) -> bool {
         self.on_loss == OnLoss::Continue
-            && self.links != LinkPolicy::Channel
             && !matches!(self.output, Output::Folded { .. })
             && self.input != StandardInput::All
             && self.launch_method().bulk().is_none()

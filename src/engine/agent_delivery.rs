@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use libi_launch::delivery::AnswerReader;
+use libi_launch::delivery::{AnswerReader, Delivery};
 
 use super::send_queue::Flushed;
 use super::stream::Stream;
@@ -19,6 +19,13 @@ pub(super) struct AgentDelivery {
 }
 
 impl AgentDelivery {
+    /// Sends the agent to the host, which has asked for it.
+    pub(super) fn send(&mut self, delivery: &Delivery, file: &Arc<[u8]>, has_gzip: bool) {
+        let (line, bytes) = delivery.message(file, has_gzip);
+        self.queue(line.into_bytes().into());
+        self.queue(bytes);
+    }
+
     /// Sends these bytes, behind those before.
     pub(super) fn queue(&mut self, bytes: Arc<[u8]>) {
         self.pieces.push_back(bytes);

@@ -19,9 +19,9 @@ use mio::{Interest, Registry, Token};
 use super::NodeId;
 use super::addresses::MAX_ADDRESSES;
 use super::ciphers::cipher_offer;
-use super::direct_listener::{entropy, write_all};
 use super::direct_stream::DirectStream;
 use super::fd_budget::is_lack_of_fds;
+use super::pending_peer::{entropy, write_all};
 use super::stream::Stream;
 use super::targets::{FdRole, Targets};
 

@@ -1,4 +1,4 @@
-//! Accepts direct connections of children and authenticates them.
+//! Accepts direct connections of children, and the streams of helpers, and authenticates them.
 //!
 //! A connection that has not been authenticated costs a descriptor and some hundred bytes for at
 //! most [`TIMEOUT`]. Limits:
@@ -20,17 +20,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use libi_core::secure::{AwaitOpening, AwaitProof, Entropy, HandshakeStep, KeyId, LinkKey};
+use libi_core::secure::{KeyId, LinkKey};
 use libi_core::time::Instant;
-use libi_launch::backend::HELPER_IS_CONNECTED;
 use libi_launch::machine::{LinkId, StartId};
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
 
 use super::NodeId;
 use super::addresses::own_addresses;
-use super::ciphers::cipher_offer;
 use super::direct_stream::DirectStream;
+use super::pending_peer::{Greeting, PendingPeer, Proved};
 use super::stream::Stream;
 use super::targets::{FdRole, Targets};
 
@@ -42,15 +41,13 @@ const PROOF_TIME: Duration = Duration::from_millis(1);
 const MAX_UNVERIFIED: usize = 64;
 /// The most peers with a valid opening.
 const MAX_VERIFIED: usize = 64;
-/// The most text that login shells print before a helper.
-const MAX_BEFORE: usize = 64 << 10;
 /// How long accepting pauses when the system has no descriptor.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// See the [module](self).
 pub(super) struct DirectListener {
-    listener: TcpListener,
-    token: Token,
+    /// `None` where links stay in the channels, and only helpers are heard.
+    listener: Option<(TcpListener, Token)>,
     keys: BTreeMap<KeyId, (Admission, LinkKey)>,
     peers: BTreeMap<u32, PendingPeer>,
     last: u32,
@@ -74,21 +71,6 @@ pub(super) enum Admission {
     FrontEnds,
 }
 
-struct PendingPeer {
-    stream: Stream,
-    token: Token,
-    until: Instant,
-    state: Handshake,
-    out: Vec<u8>,
-    /// What a helper has printed before it was connected.
-    before: Option<Vec<u8>>,
-}
-
-enum Handshake {
-    Opening(AwaitOpening),
-    Proof(Admission, KeyId, AwaitProof),
-}
-
 impl DirectListener {
     /// Listens, and returns the addresses.
     pub(super) fn open(
@@ -110,20 +92,24 @@ impl DirectListener {
         let at = (id, LinkId::PARENT, FdRole::DirectListener);
         let token = targets.add(registry, listener.as_raw_fd(), Interest::READABLE, at)?;
         let (keys, peers) = Default::default();
-        Ok((Self { listener, token, keys, peers, last: 0, accept_retry_at: None }, addresses))
+        let listener = Some((listener, token));
+        Ok((Self { listener, keys, peers, last: 0, accept_retry_at: None }, addresses))
+    }
+
+    /// Hears helpers alone, and accepts no connection.
+    pub(super) fn for_helpers() -> Self {
+        let (keys, peers) = Default::default();
+        Self { listener: None, keys, peers, last: 0, accept_retry_at: None }
     }
 
     pub(super) fn add_key(&mut self, admission: Admission, key: LinkKey) {
         self.keys.insert(key.id(), (admission, key));
     }
 
-    pub(super) fn token(&self) -> Token {
-        self.token
-    }
-
-    /// Whether the pause after a lack of descriptors is over. Resets it.
-    pub(super) fn take_due_retry(&mut self, now: Instant) -> bool {
-        self.accept_retry_at.take_if(|at| *at <= now).is_some()
+    /// The socket on which to accept again, if the pause after a lack of descriptors is over. Resets it.
+    pub(super) fn take_due_retry(&mut self, now: Instant) -> Option<Token> {
+        self.accept_retry_at.take_if(|at| *at <= now)?;
+        self.listener.as_ref().map(|(_, token)| *token)
     }
 
     pub(super) fn remove_key(&mut self, link: LinkId) {
@@ -148,7 +134,8 @@ impl DirectListener {
         // those that are expected. They are accepted at once, and heard later.
         let is_crowded = expected > MAX_UNVERIFIED;
         for _ in 0..MAX_UNVERIFIED.max(expected) {
-            let stream = match self.listener.accept() {
+            let Some((listener, _)) = &self.listener else { return false };
+            let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return false,
@@ -164,23 +151,15 @@ impl DirectListener {
                 },
             };
             let _ = stream.set_nodelay(true);
-            self.evict_oldest(
-                |state| matches!(state, Handshake::Opening(_)),
-                MAX_UNVERIFIED,
-                expected,
-                registry,
-                targets,
-            );
+            self.evict_oldest(false, MAX_UNVERIFIED, expected, registry, targets);
             self.last = self.last.wrapping_add(1);
             let number = self.last;
             let stream = Stream::ours(OwnedFd::from(stream), true);
             let interest = Interest::READABLE | Interest::WRITABLE;
             let at = (id, LinkId::PARENT, FdRole::PendingPeer(number));
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
-            let state = Handshake::Opening(AwaitOpening::new());
             let until = now + TIMEOUT + PROOF_TIME.saturating_mul(expected as u32);
-            self.peers
-                .insert(number, PendingPeer { stream, token, until, state, out: Vec::new(), before: None });
+            self.peers.insert(number, PendingPeer::new(stream, token, until, None));
             // A valid opening has usually arrived already. Reading it at once protects the peer
             // from being evicted.
             if !is_crowded {
@@ -195,23 +174,22 @@ impl DirectListener {
         &mut self,
         stream: Stream,
         until: Instant,
+        greeting: Greeting,
         (registry, targets, id): (&Registry, &mut Targets, NodeId),
     ) -> io::Result<()> {
         self.last = self.last.wrapping_add(1);
         let interest = Interest::READABLE | Interest::WRITABLE;
         let at = (id, LinkId::PARENT, FdRole::PendingPeer(self.last));
         let token = targets.add(registry, stream.number(), interest, at)?;
-        let (state, out) = (Handshake::Opening(AwaitOpening::new()), Vec::new());
-        self.peers
-            .insert(self.last, PendingPeer { stream, token, until, state, out, before: Some(Vec::new()) });
+        self.peers.insert(self.last, PendingPeer::new(stream, token, until, Some(greeting)));
         Ok(())
     }
 
-    /// Closes the oldest peer in this state if there are `limit` of them, and one more for each host
-    /// that is expected.
+    /// Closes the oldest peer that has sent a valid opening, or has not, if there are `limit` of them, and one
+    /// more for each host that is expected.
     fn evict_oldest(
         &mut self,
-        which: impl Fn(&Handshake) -> bool,
+        is_verified: bool,
         limit: usize,
         expected: usize,
         registry: &Registry,
@@ -220,7 +198,7 @@ impl DirectListener {
         if self.peers.len() < limit + expected {
             return;
         }
-        let matching = || self.peers.iter().filter(|(_, peer)| which(&peer.state));
+        let matching = || self.peers.iter().filter(|(_, peer)| peer.is_verified() == is_verified);
         let count = matching().count();
         if count >= limit + expected
             && let Some((&oldest, _)) = matching().min_by_key(|(_, peer)| peer.until)
@@ -239,16 +217,15 @@ impl DirectListener {
         targets: &mut Targets,
     ) -> Option<(Admission, DirectStream)> {
         let mut peer = self.peers.remove(&number)?;
-        match self.advance(&mut peer) {
+        match peer.advance(&self.keys) {
             Ok(None) => {
-                if matches!(peer.state, Handshake::Proof(..)) {
-                    let genuine = |state: &Handshake| matches!(state, Handshake::Proof(..));
-                    self.evict_oldest(genuine, MAX_VERIFIED, expected, registry, targets);
+                if peer.is_verified() {
+                    self.evict_oldest(true, MAX_VERIFIED, expected, registry, targets);
                 }
                 self.peers.insert(number, peer);
                 None
             }
-            Ok(Some((admission, key, secured, early))) => {
+            Ok(Some(Proved { admission, key, secured, early })) => {
                 targets.remove(registry, peer.stream.number(), peer.token);
                 // The ticket of a link works once. A second peer with the same ticket, or a revoked
                 // ticket, is refused.
@@ -260,64 +237,6 @@ impl DirectListener {
             Err(_) => {
                 targets.remove(registry, peer.stream.number(), peer.token);
                 None
-            }
-        }
-    }
-
-    #[allow(clippy::type_complexity, reason = "what a proof gives, taken apart at once")]
-    fn advance(
-        &self,
-        peer: &mut PendingPeer,
-    ) -> io::Result<Option<(Admission, KeyId, libi_core::secure::SecuredLink, Vec<u8>)>> {
-        loop {
-            write_all(&peer.stream, &mut peer.out)?;
-            let mut buffer = [0; 256];
-            let count = match peer.stream.read(&mut buffer) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) => return Err(error),
-            };
-            let mut input = &buffer[..count];
-            let behind;
-            if let Some(before) = &mut peer.before {
-                before.extend_from_slice(input);
-                let mark = HELPER_IS_CONNECTED;
-                match before.windows(mark.len()).position(|found| found == mark) {
-                    Some(at) => behind = before.split_off(at + mark.len()),
-                    None if before.len() > MAX_BEFORE => return Err(io::ErrorKind::InvalidData.into()),
-                    None => continue,
-                }
-                peer.before = None;
-                input = &behind;
-            }
-            while !input.is_empty() {
-                let state = std::mem::replace(&mut peer.state, Handshake::Opening(AwaitOpening::new()));
-                match state {
-                    Handshake::Opening(state) => match state.step(&mut input) {
-                        HandshakeStep::Wait(state) => peer.state = Handshake::Opening(state),
-                        HandshakeStep::Done(opening) => {
-                            let known = self.keys.get(&opening.key_id());
-                            let id = opening.key_id();
-                            let answer =
-                                opening.answer(known.map(|(_, key)| key), cipher_offer(), entropy()?);
-                            let (proof, reply) = answer.map_err(io::Error::other)?;
-                            let Some((admission, _)) = known else {
-                                return Err(io::ErrorKind::PermissionDenied.into());
-                            };
-                            peer.out.extend_from_slice(&reply);
-                            peer.state = Handshake::Proof(*admission, id, proof);
-                        }
-                    },
-                    Handshake::Proof(admission, id, state) => {
-                        match state.step(&mut input).map_err(io::Error::other)? {
-                            HandshakeStep::Wait(state) => peer.state = Handshake::Proof(admission, id, state),
-                            HandshakeStep::Done(secured) => {
-                                return Ok(Some((admission, id, secured, input.to_vec())));
-                            }
-                        }
-                    }
-                }
             }
         }
     }
@@ -338,24 +257,8 @@ impl DirectListener {
     pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) {
         use std::os::fd::AsRawFd;
         self.expire(Instant::FAR_FUTURE, registry, targets);
-        targets.remove(registry, self.listener.as_raw_fd(), self.token);
-    }
-}
-
-/// Writes as much as the socket takes, and keeps the rest.
-pub(super) fn write_all(stream: &Stream, out: &mut Vec<u8>) -> io::Result<()> {
-    while !out.is_empty() {
-        match stream.write(out) {
-            Ok(count) => drop(out.drain(..count)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => return Err(error),
+        if let Some((listener, token)) = &self.listener {
+            targets.remove(registry, listener.as_raw_fd(), *token);
         }
     }
-    Ok(())
-}
-
-pub(super) fn entropy() -> io::Result<Entropy> {
-    let mut bytes = [0; Entropy::LEN];
-    getrandom::fill(&mut bytes)?;
-    Ok(Entropy::new(&mut bytes))
 }

@@ -194,7 +194,7 @@ impl MessageListener {
         let now = engine.now();
         self.listener.expire(now, engine.poll.registry(), &mut engine.targets);
         let mut proved = Vec::new();
-        if self.listener.take_due_retry(now) {
+        if self.listener.take_due_retry(now).is_some() {
             self.accept(engine, &mut proved);
         }
         proved.into_iter().map(|(_, stream)| stream).collect()

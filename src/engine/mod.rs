@@ -39,6 +39,7 @@ mod link_io;
 mod link_load;
 pub(crate) mod memory;
 pub(crate) mod message_link;
+mod pending_peer;
 pub(crate) mod rendezvous;
 mod send_queue;
 pub(crate) mod session_io;

@@ -87,8 +87,6 @@ pub(crate) struct SessionIo {
     connectors: BTreeMap<LinkId, DirectConnector>,
     /// Processes that reach orphans, and at an orphan, what awaits one.
     helpers: Helpers,
-    /// Hosts whose helpers could not be started.
-    ended_helpers: Vec<HostIndex>,
     /// The environment of the processes it starts.
     environment: Environment,
     /// The program that this process has divided from, until it is the first member of its host.
@@ -133,7 +131,6 @@ impl SessionIo {
             listener: None,
             connectors: BTreeMap::new(),
             helpers: Helpers::default(),
-            ended_helpers: Vec::new(),
             environment,
             own_program: OwnProgramSlot::default(),
             here: HostList::new(),
@@ -338,7 +335,7 @@ impl SessionIo {
         }
         self.kill_lingering_shells(turn.now);
         self.expire_handshakes(turn);
-        self.tell_ended_helpers(turn);
+        self.tell_failed_helpers(turn);
         self.expire_arriving(turn);
         self.expire_cleanups(turn.now);
         if self.node.reads_output() {

@@ -8,7 +8,7 @@ use libi_core::plan::late::Attempt;
 use libi_core::secure::{Entropy, Secret};
 use libi_launch::backend::{Backend, LaunchMethod};
 use libi_launch::exit_trailer::TrailerTag;
-use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Node, Program};
+use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, Node, Program};
 use libi_launch::options::{LaunchOptions, Output};
 
 use super::output_files::OutputFiles;
@@ -43,12 +43,14 @@ impl Plan<'_> {
                 layout.session().0
             );
         }
+        let limits = options.limits.resolved(original_limit());
+        let launch_options = options.clone().backend(backend).limits(limits);
         let plan = LaunchPlan {
             hosts: host_specs(layout),
             programs: programs.to_vec(),
             size: layout.size(),
-            secret: secret(options, &backend)?,
-            options: options.clone().backend(backend).limits(options.limits.resolved(original_limit())),
+            secret: secret(&launch_options)?,
+            options: launch_options,
         };
         let files = match &options.output {
             Output::Files(directory) => {
@@ -65,9 +67,10 @@ impl Plan<'_> {
     }
 }
 
-/// A secret for the links of a session that are connections of their own, if it has any.
-fn secret(options: &LaunchOptions, backend: &Backend) -> Result<Option<CarriedSecret>, Error> {
-    if options.links == LinkPolicy::Channel && backend.bulk().is_none() {
+/// A secret for the links of a session that are connections of their own or lead through helpers, if it may
+/// have any.
+fn secret(options: &LaunchOptions) -> Result<Option<CarriedSecret>, Error> {
+    if !options.has_secret() {
         return Ok(None);
     }
     fresh_secret().map(|secret| Some(CarriedSecret(secret)))

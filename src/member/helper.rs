@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use libi_launch::backend::{HELPER_ENV, HELPER_IS_CONNECTED};
@@ -20,20 +21,31 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Serves as a helper if this process was asked to, and does not return then.
 pub(super) fn serve_if_asked() {
     let Some(name) = std::env::var_os(HELPER_ENV) else { return };
-    let status = i32::from(serve(&name.to_string_lossy()).is_err());
-    end_at_once(status);
+    crate::agent::remove_delivery();
+    let ended = connect(&name.to_string_lossy())
+        .and_then(|orphan| serve(orphan).map_err(|error| format!("the link to the host has ended: {error}")));
+    if let Err(why) = &ended {
+        eprintln!("libi: helper: {why}");
+    }
+    end_at_once(i32::from(ended.is_err()));
 }
 
-fn serve(name: &str) -> io::Result<()> {
-    let (mut input, mut output) = (File::from(duplicate(0)?), File::from(duplicate(1)?));
+/// Connects to the orphan, or says why not.
+fn connect(name: &str) -> Result<UnixStream, String> {
     let by = Instant::now() + CONNECT_TIMEOUT;
-    let orphan = loop {
+    loop {
         match connect_to_orphan(name) {
-            Ok(orphan) => break orphan,
-            Err(error) if Instant::now() >= by => return Err(error),
+            Ok(orphan) => return Ok(orphan),
+            Err(error) if Instant::now() >= by => {
+                return Err(format!("no process of the session awaits a new parent here: {error}"));
+            }
             Err(_) => std::thread::sleep(PAUSE),
         }
-    };
+    }
+}
+
+fn serve(orphan: UnixStream) -> io::Result<()> {
+    let (mut input, mut output) = (File::from(duplicate(0)?), File::from(duplicate(1)?));
     output.write_all(HELPER_IS_CONNECTED)?;
     let (mut from, mut to) = (orphan.try_clone()?, orphan);
     // One thread for each direction: neither waits for the other. The first end is that of both.

@@ -192,6 +192,8 @@ impl Process {
         let is_program = || parent(pid).is_some_and(is_engine);
         let what = match variables.get("LIBI_LINK") {
             _ if command.starts_with(programs::shell()) => What::Shell,
+            // A helper reaches a host that is led already.
+            _ if variables.contains_key("LIBI_HELPER") => What::Other,
             Some(&("stdio" | "rendezvous")) if command.starts_with(programs::member()) && !is_program() => {
                 What::Leader
             }
@@ -241,7 +243,10 @@ impl Outcome {
                 printed.push_str(&String::from_utf8_lossy(&bytes));
             }
             Event::Exited { rank, exit, .. } => drop(self.exits.insert(rank, exit)),
-            Event::Lost { name, failure, .. } => drop(self.lost.insert(name, failure.cause)),
+            Event::Lost { name, failure, .. } => {
+                println!("{name} is lost: {failure:?}");
+                self.lost.insert(name, failure.cause);
+            }
             Event::Grown { .. } | Event::NotGrown { .. } => self.growths.push(event.to_string()),
             Event::Done { .. } => self.done = true,
             _ => {}

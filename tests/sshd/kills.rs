@@ -4,11 +4,16 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use libi::{Engine, Exit, FrontEnd, OnLoss, Policy, Shape, Strategy};
+use libi::{
+    Agent, Delivery, Engine, Exit, FrontEnd, LaunchOptions, LinkPolicy, OnLoss, OsBytes, Policy, Programs,
+    Shape, Strategy,
+};
 
 use crate::options;
 use libi_testkit::labs::{MARK, Marked, Process, Sshd, within};
 use libi_testkit::local::{Heard, launch_with, status};
+use libi_testkit::processes::environment;
+use libi_testkit::programs;
 
 const HOSTS: usize = 24;
 const LIST: &str = "n[0-23]:2";
@@ -104,31 +109,70 @@ fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_sess
     mark.nothing_is_left();
 }
 
-/// Its ssh ends with it, and the servers that have started the hosts below end their sessions: that does not end
-/// the hosts, which find another parent.
-#[test]
-fn a_leader_that_is_killed_while_calls_go_on_costs_its_host_alone() {
+/// The host of a chain whose leader is killed.
+const VICTIM: u32 = 3;
+
+/// Kills the process that leads one of a chain of hosts while members make calls. Its ssh ends with it, and the
+/// servers that have started the hosts below end their sessions: that does not end the hosts, which find another
+/// parent.
+fn a_killed_leader_costs_its_host_alone(lab: &Sshd, options: LaunchOptions, kill_leader: fn(&Marked)) {
     const HOSTS: u32 = 6;
-    let Some(lab) = Sshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let words = ["join", "talk:survive:2000:7:9999", "finish:60000"];
     let members = mark.program(&lab.member(), &format!("n[0-{}]", HOSTS - 1), &words);
-    let options = options(lab.ssh("main")).engine(Engine::Apart).on_loss(OnLoss::Continue);
-    let session = launch_with(&front, &[members], &options.strategy(Strategy::Static(Shape::Chain)));
+    let options = options.on_loss(OnLoss::Continue).strategy(Strategy::Static(Shape::Chain));
+    let session = launch_with(&front, &[members], &options);
     let mut heard = Heard::default();
     heard.until(&front, "all make calls", |heard| (0..HOSTS).all(|rank| heard.out(rank).contains('\n')));
-    let mut leaders = leaders(&mark);
-    leaders.sort_by_key(|leader| leader.pid); // in a chain they are started one after the other
-    leaders[HOSTS as usize / 2].kill();
+    kill_leader(&mark);
     heard.until(&front, "all have ended", |heard| heard.done);
     let lost: Vec<u32> = heard.lost.keys().map(|host| host.0).collect();
-    assert!(matches!(lost[..], [1..5]), "{lost:?}: {}", heard.described());
+    assert_eq!(lost, [VICTIM], "{}", heard.described());
     for rank in (0..HOSTS).filter(|rank| !lost.contains(rank)) {
         assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "rank {rank}: {}", heard.described());
         assert_eq!(heard.out(rank), heard.out(0), "rank {rank}");
     }
     drop((session, front));
     mark.nothing_is_left();
+}
+
+fn kill_leader(mark: &Marked) {
+    let mut leaders = leaders(mark);
+    leaders.sort_by_key(|leader| leader.pid); // in a chain they are started one after the other
+    leaders[VICTIM as usize].kill();
+}
+
+/// The leader is an agent: the one that has started the member on that host.
+fn kill_agent(mark: &Marked) {
+    let host = format!("LIBI_HOST=n{VICTIM}");
+    let is_there = |process: &Process| {
+        let environment = environment(process.pid).unwrap_or_default();
+        environment.split('\0').any(|variable| variable == host)
+    };
+    mark.processes().into_iter().find(is_there).expect("each host has a member").kill_parent();
+}
+
+#[test]
+fn a_leader_that_is_killed_while_calls_go_on_costs_its_host_alone() {
+    let Some(lab) = Sshd::up() else { return };
+    a_killed_leader_costs_its_host_alone(&lab, options(lab.ssh("main")).engine(Engine::Apart), kill_leader);
+}
+
+#[test]
+fn where_links_stay_in_the_channels_of_ssh_a_killed_leader_costs_its_host_alone_as_well() {
+    let Some(lab) = Sshd::up() else { return };
+    let options = options(lab.ssh("main")).engine(Engine::Apart).links(LinkPolicy::Channel);
+    a_killed_leader_costs_its_host_alone(&lab, options, kill_leader);
+}
+
+/// The helpers that reach the hosts below it run from files that are sent there again.
+#[test]
+fn a_killed_agent_that_was_sent_to_its_host_costs_that_alone() {
+    let Some(lab) = Sshd::up() else { return };
+    let file = std::fs::read(programs::agent()).unwrap();
+    let agent = Agent::new(OsBytes::try_from("/no/such/libi-agent").unwrap()).delivery(Delivery::of(file));
+    let options = options(lab.ssh("main")).agent(agent).programs(Programs::Any).links(LinkPolicy::Channel);
+    a_killed_leader_costs_its_host_alone(&lab, options, kill_agent);
 }
 
 #[test]

@@ -109,8 +109,9 @@ pub enum Event {
     /// node above has proved knowledge of the key. The node answers at once with
     /// [`Effect::TakeHelper`], or the connection is closed.
     Helped,
-    /// The [helper](Effect::StartHelper) of this host has ended, or could not be started.
-    HelperEnded(HostIndex),
+    /// The [helper](Effect::StartHelper) of this host has ended, or could not be started, and what is known of
+    /// the reason.
+    HelperEnded(HostIndex, String),
     /// The connection that [`Effect::ConnectSource`] asked for is open and authenticated, and is this
     /// link. If none can be opened, the link is [closed](Event::Closed).
     SourceConnected(LinkId),

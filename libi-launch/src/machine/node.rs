@@ -139,7 +139,8 @@ impl Node {
             node.moves.switch_on();
         }
         (node.size, node.programs) = (plan.size, plan.programs.clone());
-        node.direct.set_secret(plan.secret.clone());
+        let are_direct = plan.options.links_have_secret();
+        node.direct.set_secret(plan.secret.clone().filter(|_| are_direct));
         let reconnect = plan.secret.as_ref().filter(|_| plan.options.hosts_reconnect());
         node.direct.set_orphans_secret(reconnect.map(CarriedSecret::of_orphans));
         node.reconnects = reconnect.is_some();
@@ -357,7 +358,7 @@ impl Machine for Node {
             Event::OrphanArrived(arrival) => self.orphan_arrives(arrival, now, out),
             Event::Walled => self.orphans.meets_wall(),
             Event::Helped => self.helped(now, out),
-            Event::HelperEnded(host) => self.orphans.helper_ended(host, now),
+            Event::HelperEnded(host, why) => self.orphans.helper_ended(host, &why, now),
             Event::Received(link, items) if self.orphans.is_arriving(link) => {
                 self.on_orphan_items(link, items, now, out);
             }

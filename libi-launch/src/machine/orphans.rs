@@ -1,8 +1,8 @@
 //! Hosts that lose their parent while the session is up, and find another one.
 //!
-//! Only where calls [go on](crate::options::OnLoss::Continue), and hosts connect directly. A host has a list of
-//! the nodes above it, its parent first, and where each listens. The node above a lost one that still
-//! lives adopts the hosts below it:
+//! Only where calls [go on](crate::options::OnLoss::Continue). A host has a list of the nodes above it, its parent
+//! first, and where each listens: nowhere, if links stay in the channels. The node above a lost one that
+//! still lives adopts the hosts below it:
 //!
 //! ```text
 //!   orphan                                     the nearest node above that listens
@@ -19,8 +19,8 @@
 //! | `Attached` | the parent is lost, and there are none | it ends, with everything below it |
 //! | `Seeks` | the link to the old parent ends once more, in the other direction | `Seeks` |
 //! | `Seeks` | connected | `Claims`; sends `Orphan` |
-//! | `Seeks` | cannot connect | `Seeks` the next one; after the last, all again a little later |
-//! | `Seeks` | all were tried [`ROUNDS`] times, and something is in the way | `Seeks`: waits for a helper |
+//! | `Seeks` | cannot connect | `Seeks` the next one that listens; after the last, all again a little later |
+//! | `Seeks` | all were tried [`ROUNDS`] times, and something is in the way, or one listens nowhere | `Seeks`: waits for a helper |
 //! | `Seeks` | a node above has reached it by a helper | `Claims`; sends `Orphan` |
 //! | `Claims` | `Adopts` | `Attached`; sends again what may be lost of its reports |
 //! | `Claims` | the connection is closed | `Seeks` the next one |
@@ -31,19 +31,19 @@
 //! | had no hosts below it | | lost, as without all this |
 //! | had hosts below it | | `Severed`: reported alone; the hosts below it are awaited |
 //! | severed | `Orphan` of one of these | adopted, with those of them that are below it |
-//! | severed | hosts are not back after [`HELPERS_AFTER`] | a helper is sent to each that has no other above it that may be back |
-//! | severed | a helper ends without an orphan, [`HELPERS`] times | its host is dead: helpers are sent to those next below it |
+//! | severed | hosts are not back within a second, or this node listens nowhere | [helpers](helpers) are sent to them |
 //! | severed | it takes too long | the hosts that are not back are lost with their launcher |
 //! | lives, and reports that the host of an orphan has failed | | the connection of the orphan is closed: it is lost |
 //!
-//! A *helper* is a process that the back-end starts on the host of an orphan, where firewalls allow nothing
-//! else: it passes bytes on between its standard streams and a socket of the orphan that only a process of the
+//! A *helper* is a process that the back-end starts on the host of an orphan, where links stay in the channels
+//! or firewalls allow nothing else: it passes bytes on between its standard streams and a socket of the orphan that only a process of the
 //! same user may use. Both ends prove the orphans' secret through it, as over any other connection.
 //!
 //! What an orphan has to report waits, and so does output. Reports that may be lost on their way are those
 //! of ends: a host repeats all that it has passed on, and the front end knows each end once. Output that may
 //! be lost is sent again, see `output_order.rs`.
 
+mod helpers;
 mod severed;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,18 +53,11 @@ use libi_core::ids::{HostIndex, LinkId};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
-pub(super) use self::severed::Severed;
+pub(super) use self::helpers::Severed;
 use super::message::{Ancestor, ChildMessage, OrphanClaim};
 
 /// How often an orphan tries all nodes above.
 const ROUNDS: u32 = 4;
-/// How long a node above waits for orphans that connect by themselves. They do within some hundredths of a
-/// second where they can.
-const HELPERS_AFTER: Duration = Duration::from_secs(1);
-/// How many helpers are sent to a host, one after the other.
-const HELPERS: u32 = 3;
-/// No tree has more levels: what says otherwise is wrong.
-const MOST_LEVELS: usize = 100_000;
 /// How long it waits before it tries all again.
 const PAUSE: Duration = Duration::from_millis(300);
 
@@ -89,6 +82,8 @@ pub(super) struct Orphans {
     parents: BTreeMap<HostIndex, HostIndex>,
     /// Children that are reported alone when they are gone: severed ones, and those that were adopted.
     alone: BTreeSet<LinkId>,
+    /// The new hosts below children that are lost.
+    new_below: BTreeMap<LinkId, BTreeSet<HostIndex>>,
     /// Connections of orphans, until when they are kept, and what they have said.
     arriving: BTreeMap<LinkId, (Instant, Option<OrphanClaim>)>,
 }
@@ -161,10 +156,13 @@ impl Orphans {
         if now >= until {
             return self.give_up();
         }
-        if let Some(ancestor) = self.ancestors.get(nth) {
+        let others = self.ancestors.iter().enumerate().skip(nth);
+        if let Some((nth, ancestor)) = others.clone().find(|(_, other)| !other.addresses.is_empty()) {
             self.state = OwnState::Seeks { nth, round, at: None, until };
             return Search::Try(ancestor.clone());
         }
+        // One that listens nowhere sends a helper.
+        self.is_walled |= others.count() > 0;
         if round + 1 >= ROUNDS && !self.is_walled {
             return self.give_up();
         }
@@ -332,7 +330,7 @@ mod tests {
         assert!(orphans.claims(new, claim.clone()) && !orphans.claims(new, claim.clone()));
         assert!(orphans.next_awaited().is_none(), "the loss is not known here yet");
         let hosts = [4, 5, 6, 8].map(HostIndex).into();
-        orphans.sever(old, Severed::new(HostIndex(3), hosts, at(0), Duration::from_secs(9)));
+        orphans.sever(old, Severed::new(HostIndex(3), hosts, at(0), Duration::from_secs(9), true));
         let back = [4, 5, 6].map(HostIndex).into();
         assert_eq!(orphans.next_awaited(), Some((new, old, claim, back)));
         assert!(orphans.below(new).is_some_and(|below| below.len() == 2));
@@ -357,14 +355,15 @@ mod tests {
     fn a_helper_that_ends_after_its_host_is_back_leaves_nothing_to_do() {
         let mut orphans = Orphans::default();
         let hosts = [4, 8].map(HostIndex).into();
-        orphans.sever(LinkId(1), Severed::new(HostIndex(3), hosts, at(0), Duration::from_secs(9)));
+        orphans.sever(LinkId(1), Severed::new(HostIndex(3), hosts, at(0), Duration::from_secs(9), true));
         assert_eq!(orphans.send_helpers(at(1_000)), [4, 8].map(HostIndex));
         let attempt = libi_core::plan::late::Attempt::default();
         let claim = OrphanClaim { host: HostIndex(4), attempt, is_agent: true, below: Vec::new() };
         orphans.arrives(LinkId(7), at(9_000));
         assert!(orphans.claims(LinkId(7), claim) && orphans.next_awaited().is_some());
+        assert!(orphans.send_helpers(at(2_000)).is_empty());
         for (host, due) in [(4, at(9_000)), (8, at(2_000) + PAUSE)] {
-            orphans.helper_ended(HostIndex(host), at(2_000));
+            orphans.helper_ended(HostIndex(host), "", at(2_000));
             assert_eq!(orphans.next_deadline(), Some(due));
         }
         assert_eq!(orphans.send_helpers(at(2_000) + PAUSE), [HostIndex(8)]);

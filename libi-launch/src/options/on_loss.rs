@@ -27,10 +27,10 @@ pub enum OnLoss {
     /// the front end asks for it, or [automatically](crate::options::LaunchOptions::restarts).
     ///
     /// Hosts that were launched by a lost one find another parent: they connect to one, or it reaches them
-    /// through the back-end, where nothing else comes through and their program was not sent there. They
-    /// are lost with it if it was the first host, where one process has started all of them, and with
-    /// [`LinkPolicy::Channel`](crate::machine::LinkPolicy::Channel), merged output, or standard input
-    /// for all members.
+    /// through the back-end, where nothing else comes through or links
+    /// [stay in the channels](crate::machine::LinkPolicy::Channel). They are lost with it if it was the first
+    /// host, where one process has started all of them, and with merged output, or standard input for all
+    /// members.
     Continue,
     /// The session ends, if the member is lost, or has ended otherwise than with exit status 0.
     /// Members receive SIGTERM, and are killed after two seconds.

@@ -51,7 +51,7 @@ pub(crate) enum DirectEvent {
     /// A node hears of the connection of an orphan.
     OrphanArrives { parent: Id, child: Attempt },
     /// A helper that this node has started is up on a host.
-    HelperIsUp { by: Id, host: HostIndex, key: KeyId },
+    HelperIsUp { by: Id, host: HostIndex, key: KeyId, until: Instant },
     /// A helper was offered to this process.
     HelperWasOffered(Id),
 }
@@ -292,7 +292,9 @@ impl Cluster {
             DirectEvent::Arrives(end, _, generation) | DirectEvent::ChannelEnds(end, generation)
                 if generation != self.direct.generation(end) => {}
             DirectEvent::OrphanArrives { parent, child } => self.orphan_arrives(parent, child, agenda),
-            DirectEvent::HelperIsUp { by, host, key } => self.helper_is_up(by, host, key, agenda),
+            DirectEvent::HelperIsUp { by, host, key, until } => {
+                self.helper_is_up((by, host, key), until, agenda);
+            }
             DirectEvent::HelperWasOffered(to) => self.helper_was_offered(to, agenda),
             DirectEvent::Arrives(end, arrival, _) if self.direct.follows.contains(&end) => {
                 self.arrives_directly(end, arrival, agenda);

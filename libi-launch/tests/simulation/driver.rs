@@ -75,6 +75,7 @@ impl Driver {
                 Effect::Adopted { link, .. } => self.link(*link).carry_data(true),
                 Effect::Reattached => self.link(LinkId::PARENT).carry_data(true),
                 Effect::Reopen(link) => drop(self.links.remove(link)),
+                Effect::TakeHelper => drop(self.links.remove(&LinkId::PARENT)),
                 Effect::Close(link) => drop(self.closed.insert(*link)),
                 _ => {}
             }

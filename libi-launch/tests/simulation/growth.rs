@@ -359,9 +359,10 @@ fn has_ended(sim: &Sim<Cluster>, rank: Rank) -> bool {
 }
 
 /// Seeds that have found defects where hosts find other parents: an orphan that waited for one while the node
-/// that had launched its host reported that lost, and that was adopted when this node was lost as well; and a host
-/// that waited at one which was ended with others, and was reported as if that had been lost.
-const FOUND_WITH_ORPHANS: [u64; 2] = [950_000_889, 507_219_967_517];
+/// that had launched its host reported that lost, and that was adopted when this node was lost as well; a host
+/// that waited at one which was ended with others, and was reported as if that had been lost; and a new host of
+/// a launcher that was lost just before the end of the growth, of which no end was reported.
+const FOUND_WITH_ORPHANS: [u64; 3] = [950_000_889, 507_219_967_517, 988_738_289_405];
 
 #[test]
 fn each_growth_has_one_answer_and_all_that_have_joined_are_up() {

@@ -100,6 +100,12 @@ impl Process {
     pub fn kill(&self) {
         let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
     }
+
+    /// Kills the process that has started it: of the only member of a host, what leads the host.
+    pub fn kill_parent(&self) {
+        let parent = processes::parent(self.pid).expect("it runs");
+        let _ = kill(Pid::from_raw(parent), Signal::SIGKILL);
+    }
 }
 
 impl Drop for Marked {

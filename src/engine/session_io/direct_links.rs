@@ -59,9 +59,8 @@ impl SessionIo {
                 }
             }
             Effect::AcceptOrphans(key) => {
-                if let Some(listener) = &mut self.listener {
-                    listener.add_key(Admission::Orphans, key);
-                }
+                let listener = self.listener.get_or_insert_with(DirectListener::for_helpers);
+                listener.add_key(Admission::Orphans, key);
             }
             Effect::Reopen(link) => {
                 self.stop_connecting(link, turn);
@@ -224,11 +223,10 @@ impl SessionIo {
     pub(super) fn expire_handshakes(&mut self, turn: &mut Turn<'_>) {
         if let Some(listener) = &mut self.listener {
             listener.expire(turn.now, turn.registry, turn.targets);
-            if listener.take_due_retry(turn.now) {
-                let token = listener.token();
-                if turn.targets.queue(token) {
-                    turn.ready.push_back(token);
-                }
+            if let Some(token) = listener.take_due_retry(turn.now)
+                && turn.targets.queue(token)
+            {
+                turn.ready.push_back(token);
             }
         }
         for connector in self.connectors.values_mut() {

@@ -17,29 +17,27 @@
 //! | event | at the node above |
 //! |---|---|
 //! | the node sends a helper | its process is started, and its streams are those of a peer that has to prove the key |
+//! | the host lacks the agent that is to be the helper | it is sent, as for a launch |
 //! | the helper says that it has connected | the handshake begins; text of login shells before that is skipped |
-//! | the process ends | the node hears of it; a link that went through it is closed |
+//! | the process ends, or cannot be started | the node hears of it, and why; a link that went through it is closed |
+
+mod sent;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
-use libi_core::ids::HostIndex;
 use libi_core::secure::LinkKey;
-use libi_launch::backend::{Channel, HELPER_ENV, LaunchMethod};
-use libi_launch::machine::{Effect, Event, HostSpec, LinkId, Program};
-use libi_launch::process::{Child, FdSource, Signal, Start};
+use libi_launch::machine::{Effect, Event, LinkId};
 use mio::{Interest, Registry, Token};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
-use super::starting::{delivery, is_listed, variable};
+use self::sent::SentHelpers;
 use super::{SessionIo, Turn};
 use crate::engine::direct_connector::ConnectAttempt;
-use crate::engine::direct_listener::Admission;
 use crate::engine::direct_stream::DirectStream;
-use crate::engine::fd_budget::original_limit;
 use crate::engine::link_io::LinkIo;
 use crate::engine::stream::Stream;
 use crate::engine::targets::{FdRole, Targets};
@@ -50,9 +48,18 @@ const MAX_PEERS: usize = 8;
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct Helpers {
-    /// The helpers that were sent, by their hosts.
-    sent: BTreeMap<HostIndex, (Child, Token)>,
+    sent: SentHelpers,
     awaited: Option<Awaited>,
+}
+
+impl Helpers {
+    /// Ends all helpers, and awaits none any more.
+    pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) {
+        if let Some(awaited) = self.awaited.take() {
+            awaited.close(registry, targets);
+        }
+        self.sent.close(registry, targets);
+    }
 }
 
 /// At an orphan.
@@ -88,8 +95,9 @@ impl SessionIo {
             Effect::TakeHelper => self.take_helper(turn),
             Effect::StartHelper(what, key) => {
                 let (spec, program) = *what;
-                let is_started = self.start_helper(&spec, program, key, turn).is_some();
-                self.ended_helpers.extend((!is_started).then_some(spec.host));
+                if let Err(why) = self.start_helper(&spec, program, key, turn) {
+                    self.helpers.sent.failed(spec.host, why);
+                }
             }
             _ => {}
         }
@@ -130,81 +138,6 @@ impl SessionIo {
                 }
             }
         }
-    }
-
-    /// Starts a helper on a host; `None` if that is not possible.
-    fn start_helper(
-        &mut self,
-        host: &HostSpec,
-        program: Program,
-        key: LinkKey,
-        turn: &mut Turn<'_>,
-    ) -> Option<()> {
-        // What is sent to a host runs from a directory that is gone.
-        if is_listed(&self.here, host) || delivery(&self.node).is_some() {
-            return None;
-        }
-        let env = variable(HELPER_ENV.as_bytes(), key.id().to_string().as_bytes());
-        let program = Program { env: env.into_iter().collect(), ..program };
-        let spec = self.node.backend().spawn_spec(host, &program).ok()?;
-        let listener = self.listener.as_mut().filter(|_| spec.channel == Channel::Streams)?;
-        let (ours, its) = UnixStream::pair().ok()?;
-        let mut start = Start::new(spec.program, self.environment.clone().with(spec.env));
-        start.fds.insert(0, FdSource::File(its.as_fd()));
-        start.fds.insert(1, FdSource::File(its.as_fd()));
-        start.fds.insert(2, FdSource::Null);
-        start.args = spec.args;
-        start.cwd = spec.cwd;
-        start.open_files = original_limit();
-        start.parent_death_signal = (self.lasting_thread).then_some(Signal::KILL);
-        let child = start.start().ok()?;
-        drop(start);
-        drop(its);
-        let stream = Stream::ours(OwnedFd::from(ours), true);
-        // The buffer of the socket is empty.
-        stream.write(&spec.initial_input).ok()?;
-        listener.add_key(Admission::Orphans, key);
-        let until = turn.now + self.node.options().rules.hello_timeout;
-        listener.add_helper(stream, until, (turn.registry, turn.targets, turn.id)).ok()?;
-        let at = (turn.id, LinkId::PARENT, FdRole::HelperProcess(host.host.0));
-        let number = child.as_fd().as_raw_fd();
-        let token = turn.targets.add(turn.registry, number, Interest::READABLE, at).ok()?;
-        if let Some((before, token)) = self.helpers.sent.insert(host.host, (child, token)) {
-            turn.targets.remove(turn.registry, before.as_fd().as_raw_fd(), token);
-        }
-        Some(())
-    }
-
-    /// The process of a helper may have ended.
-    pub(super) fn on_helper_process(&mut self, host: HostIndex, turn: &mut Turn<'_>) {
-        let Some((child, token)) = self.helpers.sent.get_mut(&host) else { return };
-        if child.try_wait().is_some() {
-            turn.targets.remove(turn.registry, child.as_fd().as_raw_fd(), *token);
-            self.helpers.sent.remove(&host);
-            self.tell(Event::HelperEnded(host), turn);
-        }
-    }
-
-    /// Tells of helpers that could not be started.
-    pub(super) fn tell_ended_helpers(&mut self, turn: &mut Turn<'_>) {
-        for host in std::mem::take(&mut self.ended_helpers) {
-            self.tell(Event::HelperEnded(host), turn);
-        }
-    }
-}
-
-impl Helpers {
-    /// Ends all helpers, and awaits none any more.
-    pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) {
-        if let Some(awaited) = self.awaited.take() {
-            awaited.close(registry, targets);
-        }
-        // All are signalled before the first is waited for.
-        for (child, token) in self.sent.values_mut() {
-            let _ = child.signal_group(Signal::KILL);
-            targets.remove(registry, child.as_fd().as_raw_fd(), *token);
-        }
-        self.sent.clear();
     }
 }
 

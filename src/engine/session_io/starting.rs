@@ -6,6 +6,7 @@ mod spawn;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use libi_core::hosts::{HostList, HostRef};
 use libi_core::ids::HostIndex;
@@ -188,16 +189,19 @@ impl SessionIo {
 
     /// Sends the agent to a host that lacks it. Without it the host fails when its time is over.
     pub(super) fn deliver_agent(&mut self, link: LinkId, has_gzip: bool) {
-        let Some(delivery) = delivery(&self.node) else { return };
+        let Some((delivery, file)) = self.delivered_agent() else { return };
+        if let Some(to) = self.links.get_mut(&link).and_then(|link_io| link_io.delivery.as_mut()) {
+            to.send(&delivery, &file, has_gzip);
+        }
+    }
+
+    /// The agent that is sent to hosts that lack it, if it is; it is read once.
+    pub(super) fn delivered_agent(&mut self) -> Option<(Delivery, Arc<[u8]>)> {
+        let delivery = delivery(&self.node)?.clone();
         if self.agent_file.is_none() {
             self.agent_file = delivery.file(Path::new("/proc/self/exe")).ok();
         }
-        let to = self.links.get_mut(&link).and_then(|link_io| link_io.delivery.as_mut());
-        if let (Some(file), Some(to)) = (&self.agent_file, to) {
-            let (line, bytes) = delivery.message(file, has_gzip);
-            to.queue(line.into_bytes().into());
-            to.queue(bytes);
-        }
+        Some(delivery).zip(self.agent_file.clone())
     }
 
     /// Whether these programs could be started here; otherwise, why not.

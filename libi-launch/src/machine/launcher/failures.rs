@@ -222,16 +222,19 @@ impl Launcher {
         }
     }
 
-    /// A leader is gone in a session that is up, and the hosts below it may come back, but new ones.
+    /// A leader is gone in a session that is up, and the hosts below it may come back, but new ones and those
+    /// that were when its link was closed.
     pub(in crate::machine) fn lost_alone(
         &mut self,
         launch: Launch,
+        new_then: &BTreeSet<HostIndex>,
         failure: Failure,
         terms: &Terms,
         reports: &mut Vec<ChildMessage>,
     ) {
         let share = self.queue.child_lost(launch.host);
-        let new = share.iter().flat_map(|share| share.hosts.iter()).filter(|host| terms.is_new(*host));
+        let is_new = |host: &HostIndex| terms.is_new(*host) || new_then.contains(host);
+        let new = share.iter().flat_map(|share| share.hosts.iter()).filter(is_new);
         let new: Vec<Launch> = new.map(|host| Launch { host, attempt: self.attempt(host) }).collect();
         for lost in new {
             let cause = cause_below(launch.host, &failure);

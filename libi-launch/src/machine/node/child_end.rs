@@ -205,6 +205,7 @@ impl Node {
         }
         let below = self.relay_gone(link, start, out);
         let is_alone = self.orphans.is_alone(link);
+        let new_below = self.orphans.take_new(link);
         let was_up = child.phase() >= Phase::Joining;
         if was_up {
             self.routes.remove_link(link);
@@ -249,7 +250,7 @@ impl Node {
             }
             Some(launch) if is_alone => {
                 let (launcher, terms, reports) = self.launcher(now);
-                launcher.lost_alone(launch, failure, &terms, reports);
+                launcher.lost_alone(launch, &new_below, failure, &terms, reports);
             }
             Some(launch) => {
                 self.leader_failed(launch, was_up, with_others, failure, now);

@@ -60,7 +60,8 @@ impl Node {
         self.relay.set_members(self.size);
         // The nodes above launch nothing but what they give to none.
         self.launcher.set_parent_takes_back(false);
-        self.direct.set_secret(self.direct.orphans_secret().map(CarriedSecret::of_growth));
+        let secret = self.direct.orphans_secret().filter(|_| self.options.links_have_secret());
+        self.direct.set_secret(secret.map(CarriedSecret::of_growth));
         self.listen(out);
         self.attachment.may_get_dependents();
         for link in self.children.links(Child::is_up) {

@@ -14,7 +14,7 @@ use libi_core::wire::{Frame, Header, Kind, LinkItem, PROTOCOL, decode_control};
 use super::{Effect, Identity, LinkId, Node, Role};
 use crate::failure::{Cause, Failure, Phase};
 use crate::machine::child::{Arrival, Child, ChildRole};
-use crate::machine::direct_links::CarriedSecret;
+use crate::machine::direct_links::{CarriedSecret, LinkPolicy};
 use crate::machine::host_table::HostState;
 use crate::machine::message::{Ancestor, ChildMessage, HostSpec, OrphanClaim, ParentMessage, Program};
 use crate::machine::orphans::{Search, Severed};
@@ -75,7 +75,7 @@ impl Node {
             return;
         }
         if let Some(key) = self.orphans_key(own) {
-            if self.direct.listen_for_others() {
+            if self.options.links != LinkPolicy::Channel && self.direct.listen_for_others() {
                 out.push(Effect::Listen { loopback: self.options.loopback });
             }
             out.push(Effect::AcceptOrphans(key));
@@ -92,11 +92,9 @@ impl Node {
     pub(super) fn ancestors_of_children(&self) -> Vec<Ancestor> {
         // A node that has no way to the top is none for others.
         let has_way = self.orphans.is_top() || !self.orphans.ancestors().is_empty();
-        let own = self
-            .as_ancestor()
-            .filter(|_| has_way)
-            .zip(self.direct.addresses().filter(|addresses| !addresses.is_empty()));
-        let own = own.map(|(host, addresses)| Ancestor { host, addresses: addresses.to_vec() });
+        let addresses = self.direct.addresses().unwrap_or_default();
+        let own = self.as_ancestor().filter(|_| has_way);
+        let own = own.map(|host| Ancestor { host, addresses: addresses.to_vec() });
         // Without an entry of its own, a node would be taken for the parent.
         own.into_iter()
             .flat_map(|own| [own].into_iter().chain(self.orphans.ancestors().iter().cloned()))
@@ -122,7 +120,7 @@ impl Node {
         let own: Ranks = child.blocks().iter().flat_map(|block| block.ranks()).collect();
         let mut others = self.orphans.behind(link)?.clone();
         others.remove_all(&own);
-        if others.is_empty() || self.direct.addresses().is_none_or(<[_]>::is_empty) {
+        if others.is_empty() {
             return None;
         }
         let hosts: BTreeSet<HostIndex> = match self.orphans.below(link) {
@@ -139,8 +137,19 @@ impl Node {
         };
         // New hosts do not come back, nor do those that have failed.
         let hosts = hosts.into_iter().filter(|host| !self.is_new(*host) && !self.has_failed(*host)).collect();
-        self.orphans.sever(link, Severed::new(lost, hosts, now, self.time_to_be_back()));
+        let can_connect = self.direct.addresses().is_some_and(|addresses| !addresses.is_empty());
+        let severed = Severed::new(lost, hosts, now, self.time_to_be_back(), can_connect);
+        self.orphans.sever(link, severed);
         Some(own)
+    }
+
+    /// The link to a child is closed: hosts below it that are new then do not come back, also if they
+    /// have joined and the news that they are in the session comes before the verdict of the child.
+    pub(super) fn note_new_hosts_below(&mut self, link: LinkId) {
+        let Some(lost) = self.children.get(link).and_then(Child::host) else { return };
+        let new: BTreeSet<HostIndex> =
+            self.launcher.hosts_below(lost).filter(|host| self.is_new(*host)).collect();
+        self.orphans.note_new(link, new);
     }
 
     /// Whether the front end, which this is, has recorded that a host has failed.
@@ -230,10 +239,12 @@ impl Node {
             out.push(Effect::Close(link));
         }
         self.send_helpers(now, out);
-        while let Some((link, Severed { lost, hosts, .. })) = self.orphans.next_over(now) {
-            for host in hosts {
+        while let Some((link, severed)) = self.orphans.next_over(now) {
+            let lost = severed.lost;
+            for &host in &severed.hosts {
                 let cause = Cause::LauncherLost(lost);
                 let failure = Failure::without_evidence(Phase::Joined, cause, now.since(self.began));
+                let failure = Failure { tail: severed.why(host).to_owned(), ..failure };
                 let (launcher, _, reports) = self.launcher(now);
                 launcher.lost_for_good(host, failure, reports);
             }

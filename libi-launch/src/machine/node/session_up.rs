@@ -124,6 +124,7 @@ impl Node {
         };
         if talks {
             let reason = self.loss_reason(link);
+            self.note_new_hosts_below(link);
             out.push(match self.severs(link, now) {
                 Some(own) => Effect::Severed(link, own, reason),
                 None => Effect::Cut(link, reason),

@@ -1,97 +1,14 @@
 //! What a node above orphans knows: whom it awaits, who has connected, and what is below them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use libi_core::ids::{HostIndex, LinkId};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
-use super::{HELPERS, HELPERS_AFTER, MOST_LEVELS, Orphans, OwnState, PAUSE};
+use super::helpers::Severed;
+use super::{Orphans, OwnState};
 use crate::machine::message::OrphanClaim;
-
-/// A child that is lost, and had hosts below it.
-#[derive(Debug)]
-pub(in crate::machine) struct Severed {
-    pub(in crate::machine) lost: HostIndex,
-    /// The hosts that are not back.
-    pub(in crate::machine) hosts: BTreeSet<HostIndex>,
-    pub(in crate::machine) until: Instant,
-    /// When helpers are sent to those that are not.
-    helpers_at: Instant,
-    helpers: BTreeMap<HostIndex, Helper>,
-}
-
-/// How far the helper of a host is.
-#[derive(Debug, PartialEq, Eq)]
-enum Helper {
-    /// This many were sent; the last one is on its way, or is the link of the host.
-    Sent(u32),
-    /// This many were sent, and another one is at this time.
-    Again(u32, Instant),
-    /// None has found an orphan there.
-    None,
-}
-
-impl Severed {
-    /// The child that leads this host is lost, and these hosts have so long to be back.
-    pub(in crate::machine) fn new(
-        lost: HostIndex,
-        hosts: BTreeSet<HostIndex>,
-        now: Instant,
-        time_to_be_back: Duration,
-    ) -> Self {
-        let helpers_at = now + HELPERS_AFTER.min(time_to_be_back / 2);
-        Self { lost, hosts, until: now + time_to_be_back, helpers_at, helpers: BTreeMap::new() }
-    }
-
-    /// The hosts to which helpers are sent now. A host comes with the nearest one above it that lives, so it
-    /// is sent none while one of these may.
-    fn send_helpers(&mut self, now: Instant, parents: &BTreeMap<HostIndex, HostIndex>) -> Vec<HostIndex> {
-        let above = |host: HostIndex| std::iter::successors(parents.get(&host), |host| parents.get(host));
-        let may_live =
-            |host: &HostIndex| self.hosts.contains(host) && self.helpers.get(host) != Some(&Helper::None);
-        let is_due = |host: HostIndex| match self.helpers.get(&host) {
-            None => self.helpers_at <= now && !above(host).take(MOST_LEVELS).any(may_live),
-            Some(Helper::Again(_, at)) => *at <= now,
-            Some(Helper::Sent(_) | Helper::None) => false,
-        };
-        let due: Vec<HostIndex> = self.hosts.iter().copied().filter(|host| is_due(*host)).collect();
-        for host in &due {
-            let before = match self.helpers.get(host) {
-                Some(Helper::Again(count, _)) => *count,
-                _ => 0,
-            };
-            self.helpers.insert(*host, Helper::Sent(before + 1));
-        }
-        due
-    }
-
-    /// Whether a host was still awaited; it is back now, and needs no helper any more.
-    fn is_back(&mut self, host: HostIndex) -> bool {
-        self.helpers.remove(&host);
-        self.hosts.remove(&host)
-    }
-
-    /// The helper of a host has ended. Those of hosts that are back are their links, and forgotten here.
-    fn helper_ended(&mut self, host: HostIndex, now: Instant) {
-        if let Some(helper) = self.helpers.get_mut(&host)
-            && let Helper::Sent(count) = *helper
-        {
-            *helper = if count < HELPERS { Helper::Again(count, now + PAUSE) } else { Helper::None };
-        }
-    }
-
-    /// When something is due.
-    fn next_deadline(&self) -> Instant {
-        let again = self.helpers.values().filter_map(|helper| match helper {
-            Helper::Again(_, at) => Some(*at),
-            _ => None,
-        });
-        let first = self.helpers.is_empty().then_some(self.helpers_at);
-        again.chain(first).chain([self.until]).min().unwrap_or(self.until)
-    }
-}
 
 impl Orphans {
     pub(in crate::machine) fn set_top(&mut self, is_top: bool) {
@@ -133,8 +50,8 @@ impl Orphans {
     }
 
     /// The helper of a host has ended.
-    pub(in crate::machine) fn helper_ended(&mut self, host: HostIndex, now: Instant) {
-        self.severed.values_mut().for_each(|severed| severed.helper_ended(host, now));
+    pub(in crate::machine) fn helper_ended(&mut self, host: HostIndex, why: &str, now: Instant) {
+        self.severed.values_mut().for_each(|severed| severed.helper_ended(host, why, now));
     }
 
     /// A child is lost that had these hosts below it.
@@ -151,6 +68,18 @@ impl Orphans {
         self.below.remove(&link);
         self.behind.remove(&link);
         self.alone.remove(&link)
+    }
+
+    /// These hosts below a child that is lost are new.
+    pub(in crate::machine) fn note_new(&mut self, link: LinkId, hosts: BTreeSet<HostIndex>) {
+        if !hosts.is_empty() {
+            self.new_below.insert(link, hosts);
+        }
+    }
+
+    /// A child is gone: returns the hosts below it that were new when it was lost.
+    pub(in crate::machine) fn take_new(&mut self, link: LinkId) -> BTreeSet<HostIndex> {
+        self.new_below.remove(&link).unwrap_or_default()
     }
 
     /// Whether hosts may still come back.

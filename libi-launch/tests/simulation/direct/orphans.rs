@@ -7,10 +7,17 @@ use libi_core::ids::HostIndex;
 use libi_core::join::MemberRole;
 use libi_core::secure::{KeyId, LinkKey};
 use libi_core::sim::{Agenda, MachineId as Id};
+use libi_core::time::Instant;
 use libi_launch::machine::{ArrivalId, Event, LinkId};
 
 use super::{Attempt, DirectEvent, End, connected, process_at};
 use crate::world::{Cluster, Happening};
+
+/// How long a helper tries to connect to the orphan, and how often.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const CONNECT_PAUSE: Duration = Duration::from_millis(50);
+/// What a helper prints that ends.
+pub(crate) const NO_ORPHAN: &str = "no orphan is here";
 
 impl Cluster {
     /// The link of a process to its parent begins anew.
@@ -55,10 +62,18 @@ impl Cluster {
     pub(super) fn start_helper(&mut self, by: Id, host: HostIndex, key: KeyId, agenda: &mut Agenda<Self>) {
         let most = self.scenario.rem.as_micros() as u64;
         let takes = Duration::from_micros(1 + self.direct.rng.below(2 * most + 1));
-        agenda.plan(agenda.now() + takes, Happening::Direct(DirectEvent::HelperIsUp { by, host, key }));
+        let at = agenda.now() + takes;
+        let until = at + CONNECT_TIMEOUT;
+        agenda.plan(at, Happening::Direct(DirectEvent::HelperIsUp { by, host, key, until }));
     }
 
-    pub(super) fn helper_is_up(&mut self, by: Id, host: HostIndex, key: KeyId, agenda: &mut Agenda<Self>) {
+    /// A helper connects to the orphan on its host, which may hear of its loss later.
+    pub(super) fn helper_is_up(
+        &mut self,
+        (by, host, key): (Id, HostIndex, KeyId),
+        until: Instant,
+        agenda: &mut Agenda<Self>,
+    ) {
         let place = Some(MemberRole::Leader(host));
         let leader = self.alive().find(|(_, process)| process.place == place).map(|(id, _)| id);
         let awaits = |id: &Id| self.direct.await_helpers.get(id) == Some(&key);
@@ -66,7 +81,12 @@ impl Cluster {
             return;
         }
         let Some(orphan) = leader.filter(awaits) else {
-            return agenda.tell(agenda.now(), by, Event::HelperEnded(host).into());
+            let again = agenda.now() + CONNECT_PAUSE;
+            if again < until {
+                let next = DirectEvent::HelperIsUp { by, host, key, until };
+                return agenda.plan(again, Happening::Direct(next));
+            }
+            return self.tell_end_of_helper((by, host), agenda);
         };
         if let Some(before) = self.direct.helpers.insert(orphan, (by, host)) {
             self.tell_end_of_helper(before, agenda);
@@ -94,7 +114,7 @@ impl Cluster {
     fn tell_end_of_helper(&mut self, (by, host): (Id, HostIndex), agenda: &mut Agenda<Self>) {
         if self.is_running(by) {
             let at = agenda.now() + self.direct_latency();
-            agenda.tell(at, by, Event::HelperEnded(host).into());
+            agenda.tell(at, by, Event::HelperEnded(host, NO_ORPHAN.to_owned()).into());
         }
     }
 

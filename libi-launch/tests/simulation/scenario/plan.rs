@@ -11,17 +11,16 @@ use libi_core::plan::late::Attempt;
 use libi_core::plan::{Shape, Strategy, Tree};
 use libi_core::secure::{Entropy, Secret};
 use libi_launch::backend::Starter;
-use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Program};
+use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, Program};
 use libi_launch::options::{LaunchOptions, OnLoss};
 
 use super::Scenario;
 
 impl Scenario {
-    /// The secret of direct links, if there are any.
-    fn secret(&self) -> Option<CarriedSecret> {
+    /// The secret of links that may leave the channels, if there are any.
+    fn secret(&self, options: &LaunchOptions) -> Option<CarriedSecret> {
         let mut bytes = [self.seed as u8; Entropy::LEN];
-        let is_needed = self.links != LinkPolicy::Channel || self.bulk.is_some();
-        is_needed.then(|| CarriedSecret(Secret::new(Entropy::new(&mut bytes))))
+        options.has_secret().then(|| CarriedSecret(Secret::new(Entropy::new(&mut bytes))))
     }
 
     /// The plan for the front end.
@@ -71,7 +70,7 @@ impl Scenario {
             hosts: (0..self.hosts).map(task).collect(),
             programs: vec![program],
             size: self.hosts * self.members,
-            secret: self.secret(),
+            secret: self.secret(&options),
             options,
         }
     }
