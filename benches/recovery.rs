@@ -1,11 +1,12 @@
 //! Measures for how long the calls of a session stand still when a host dies, with calls that go on.
 //!
-//! `cargo bench --bench recovery [HOSTS] [KILLS] [SESSIONS]` has members on 64 hosts make barriers all the
-//! time, and kills all processes of a host, 8 times in each of 4 sessions for each shape of the tree: in
-//! turns one that had hosts below it, which then find another parent, and one that had none. Hosts are
-//! reached by a stand-in for ssh at no cost and are all this machine, and links are direct. A time is
-//! from the kill until the last survivor has completed a barrier without the lost; it contains what
-//! noticing the loss and agreeing on it take. The output is a table in Markdown.
+//! `cargo bench --bench recovery [channel] [HOSTS] [KILLS] [SESSIONS]` has members on 64 hosts make barriers
+//! all the time, and kills all processes of a host, 8 times in each of 4 sessions for each shape of the
+//! tree: in turns one that had hosts below it, which then find another parent, and one that had none.
+//! Hosts are reached by a stand-in for ssh at no cost and are all this machine, and links are direct, or
+//! stay in the channels, where hosts find another parent by helpers. A time is from the kill until the last
+//! survivor has completed a barrier without the lost; it contains what noticing the loss and agreeing on it
+//! take. The output is a table in Markdown.
 //!
 //! The program launches itself as the members.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
@@ -24,6 +25,8 @@ fn main() {
     if std::env::var_os("LIBI_LINK").is_some() {
         return work();
     }
+    let stays = std::env::args().any(|word| word == "channel");
+    let links = if stays { LinkPolicy::Channel } else { LinkPolicy::Direct };
     let words: Vec<u32> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
     let number = |nth: usize, default| words.get(nth).copied().unwrap_or(default);
     let (hosts, kills, sessions) = (number(0, 64), number(1, 8), number(2, 4));
@@ -34,7 +37,7 @@ fn main() {
     {
         let mut times: BTreeMap<bool, Vec<Duration>> = BTreeMap::new();
         for _ in 0..sessions {
-            measure(hosts, kills, strategy, &mut times);
+            measure(hosts, kills, (strategy, links), &mut times);
         }
         for (is_inner, mut times) in times {
             times.sort();
@@ -91,9 +94,14 @@ impl Printed {
     }
 }
 
-fn measure(hosts: u32, kills: u32, strategy: Strategy, times: &mut BTreeMap<bool, Vec<Duration>>) {
+fn measure(
+    hosts: u32,
+    kills: u32,
+    (strategy, links): (Strategy, LinkPolicy),
+    times: &mut BTreeMap<bool, Vec<Duration>>,
+) {
     let testbed = Testbed::new("");
-    let options = testbed.options(LinkPolicy::Direct);
+    let options = testbed.options(links);
     let options = options.engine(Engine::Apart).strategy(strategy).on_loss(OnLoss::Continue);
     let distribution =
         Distribution::new(std::env::current_exe().unwrap()).hosts(format!("n[0001-{hosts:04}]").as_str());
