@@ -2,8 +2,8 @@
 //! must hold all the same. In some sessions calls complete locally, in others all are strict.
 //!
 //! `LIBI_SEEDS=17` replays one seed, and `LIBI_SEEDS=0..10000` runs many. Otherwise 200 seeds are
-//! run from `LIBI_SEED_BASE` on, by default 0; a fifth of `LIBI_SEED_COUNT` of the test of everything, and
-//! of that of losses after which calls go on. With `LIBI_SIMULATION_LOG=1` a session that fails prints the
+//! run from `LIBI_SEED_BASE` on, by default 0, or `LIBI_SEED_COUNT` of the test of everything, and a fifth
+//! of that of those of losses after which calls go on. With `LIBI_SIMULATION_LOG=1` a session that fails prints the
 //! states of its processes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -123,11 +123,15 @@ fn base() -> u64 {
 /// How many seeds are run at least.
 const DEFAULT_COUNT: u64 = 200;
 
-/// How many are run of tests that find the most.
+/// How many are run of the test of everything.
+fn all() -> u64 {
+    std::env::var("LIBI_SEED_COUNT").map_or(DEFAULT_COUNT, |count| count.parse().unwrap())
+}
+
+/// How many are run of tests of losses after which calls go on: such a session costs five times as much as
+/// a launch.
 fn wanted() -> u64 {
-    let count = std::env::var("LIBI_SEED_COUNT").map_or(DEFAULT_COUNT, |count| count.parse().unwrap());
-    // A session of calls costs five times as much as a launch.
-    DEFAULT_COUNT.max(count / 5)
+    DEFAULT_COUNT.max(all() / 5)
 }
 
 /// The test of everything, divided into two that run at the same time.
@@ -135,7 +139,7 @@ mod whatever_goes_wrong_every_call_ends_with_its_result_or_a_true_error {
     use super::*;
 
     fn try_half(odd: u64) {
-        let seeds = FOUND.into_iter().chain(seeds(wanted())).filter(|seed| seed % 2 == odd);
+        let seeds = FOUND.into_iter().chain(seeds(all())).filter(|seed| seed % 2 == odd);
         try_all(seeds, Scenario::drawn);
     }
 
