@@ -76,6 +76,7 @@ pub use libi_core::loss::{Loss, LossKind, LossReason};
 pub use libi_core::plan::{Shape, Strategy, UnknownStrategy};
 pub use libi_core::ranks::Ranks;
 pub use libi_core::secure::LinkSecurity;
+pub use libi_job as job;
 pub use libi_launch::backend::{
     Backend, BackendError, Local, Rsh, Shell, SlurmJob, Srun, Ssh, SshHosts, SshProfile, Starter,
     UnfitCommand,
@@ -99,6 +100,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../docs/first-session.md")]
     struct FirstSession;
+    #[doc = include_str!("../docs/jobs.md")]
+    struct Jobs;
     #[doc = include_str!("../docs/shell.md")]
     struct Shell;
     #[doc = include_str!("../docs/slurm.md")]

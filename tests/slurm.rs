@@ -7,6 +7,8 @@
 
 #[path = "slurm/agents.rs"]
 mod agents;
+#[path = "slurm/attaching.rs"]
+mod attaching;
 #[path = "slurm/cancelled.rs"]
 mod cancelled;
 #[path = "slurm/doctor.rs"]

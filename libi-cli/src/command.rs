@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{attach, doctor, hosts, plan, run, shell, simulate, trace};
+use crate::{attach, doctor, hosts, job, plan, run, shell, simulate, trace};
 
 /// Launch processes on thousands of hosts, diagnose hosts, plan and simulate
 /// launches, expand host lists, and analyse recorded launches.
@@ -41,6 +41,9 @@ pub(crate) enum Command {
     /// Expand or fold a host list, also that of the surrounding job
     #[command(after_help = hosts::EXAMPLES)]
     Hosts(hosts::HostsArgs),
+    /// Print the processes of a running job of srun or mpirun
+    #[command(after_help = job::EXAMPLES)]
+    Job(job::JobArgs),
     /// Explain or draw the recorded timeline of a launch
     #[command(after_help = trace::EXAMPLES)]
     Trace(trace::TraceArgs),

@@ -11,6 +11,7 @@ mod backend;
 mod command;
 mod doctor;
 mod hosts;
+mod job;
 mod launch;
 mod output;
 mod plan;
@@ -50,6 +51,7 @@ pub fn run() -> ExitCode {
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Hosts(arguments) => hosts::run(&arguments),
+        Command::Job(arguments) => job::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
     };
     done.map_or_else(CliError::report, |()| ExitCode::SUCCESS)

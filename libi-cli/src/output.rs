@@ -24,6 +24,8 @@ pub(crate) enum CliError {
     NotText(&'static str),
     /// The launch did not succeed.
     Launch(libi::Error),
+    /// A running job cannot be attached to.
+    Attach(libi::job::AttachError),
     /// The remote shell program is not in the search path.
     NoBackend(String),
     /// The environment describes no job.
@@ -82,6 +84,7 @@ impl CliError {
             }
             Self::Launch(libi::Error::NotLaunched(report)) => (3, format!("{report}{}", agent_hint(&report))),
             Self::Launch(error) => (3, error.to_string()),
+            Self::Attach(error) => (3, error.to_string()),
             Self::NoBackend(name) => (
                 3,
                 format!(

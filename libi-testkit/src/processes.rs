@@ -25,6 +25,12 @@ pub fn status(pid: i32, field: &str) -> Option<String> {
     status.lines().find_map(|line| Some(line.strip_prefix(field)?.strip_prefix(':')?.trim().to_owned()))
 }
 
+/// Whether a process that runs is traced, or was stopped.
+pub fn is_traced_or_stopped(pid: i32) -> bool {
+    let is_stopped = status(pid, "State").is_some_and(|state| state.starts_with(['T', 't']));
+    is_stopped || status(pid, "TracerPid").is_some_and(|tracer| tracer != "0")
+}
+
 /// The process that has started this one, or has taken it over.
 pub fn parent(pid: i32) -> Option<i32> {
     status(pid, "PPid")?.parse().ok().filter(|parent| *parent != 0)

@@ -31,7 +31,7 @@ fn pages(directory: &Path) -> Vec<PathBuf> {
 fn every_command_has_a_page_with_all_its_options() {
     let directory = generated("commands");
     let main = read(&directory, "man/man1/libi.1");
-    let commands = ["run", "attach", "shell", "doctor", "plan", "simulate", "hosts", "trace"];
+    let commands = ["run", "attach", "shell", "doctor", "plan", "simulate", "hosts", "job", "trace"];
     let definition = fs::read_to_string(format!("{ROOT}/libi-cli/src/command.rs")).unwrap();
     assert_eq!(
         definition.matches("    #[command(after_help").count(),

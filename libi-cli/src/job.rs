@@ -1,0 +1,80 @@
+//! `libi job`: the processes of a running job of another launcher.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use libi::HostList;
+use libi::job::Job;
+use serde_json::{Value, json};
+
+use crate::output::{CliError, print};
+use crate::units;
+
+pub(crate) const EXAMPLES: &str = "\
+The launcher (srun, mpirun of Open MPI, or another one that keeps a table for
+debuggers) is read while it goes on: it is neither stopped nor traced. It has to
+be a process of this machine and of the same user.
+
+Each line has the rank, host, process ID and executable of a process.
+
+Exit status: 0 success, 2 the command line is invalid, 3 the process is no such
+launcher, or may not be read.
+
+Examples:
+  libi job $(pgrep -x srun)
+  libi job 4711 --json
+  libi run -w \"$(libi job --hosts 4711)\" uptime";
+
+/// The arguments of `libi job`.
+#[derive(clap::Args)]
+pub(crate) struct JobArgs {
+    /// Print the hosts of the job as a folded list
+    #[arg(long, conflicts_with = "json")]
+    hosts: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// How long to wait for a table that is still empty or being written
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = units::duration)]
+    timeout: Duration,
+    /// The process ID of the launcher
+    #[arg(value_name = "PID")]
+    pid: i32,
+}
+
+pub(crate) fn run(arguments: &JobArgs) -> Result<(), CliError> {
+    let job = Job::attach(arguments.pid, arguments.timeout).map_err(CliError::Attach)?;
+    if arguments.json {
+        return print(&(document(&job).to_string() + "\n"));
+    }
+    if arguments.hosts {
+        let hosts = job.processes().hosts().join(",");
+        let list = HostList::parse(&hosts).map_err(|error| CliError::HostList(error, hosts))?;
+        return print(&(list.fold() + "\n"));
+    }
+    let mut text = String::new();
+    for process in job.processes().iter() {
+        let (rank, host, pid, executable) = (process.rank.0, process.host, process.pid, process.executable);
+        let _ = writeln!(text, "{rank} {host} {pid} {executable}");
+    }
+    print(&text)
+}
+
+fn document(job: &Job) -> Value {
+    let process = |process: libi::job::JobProcess<'_>| {
+        json!({
+            "rank": process.rank.0,
+            "host": process.host,
+            "pid": process.pid,
+            "executable": process.executable.to_string(),
+        })
+    };
+    json!({
+        "launcher": {
+            "kind": job.kind().to_string(),
+            "pid": job.launcher_pid(),
+            "executable": job.launcher().to_string(),
+        },
+        "processes": job.processes().iter().map(process).collect::<Vec<_>>(),
+    })
+}

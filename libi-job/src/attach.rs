@@ -1,0 +1,248 @@
+//! Attaching to a running job by the process ID of its launcher.
+//!
+//! | state | event | next |
+//! |---|---|---|
+//! | looking | the program, or a library in the order of their mappings, has the variables | reading |
+//! | looking | none has, and the process is [`YOUNG`] | looking again a little later: it may load its libraries |
+//! | reading | the table is empty, and the launcher has a named pipe for requests | asked, once; reading |
+//! | reading | the same, and nothing reads from the pipe yet | reading; asked again a little later |
+//! | reading | as `mpir.rs` says | known, reading again a little later, or refused |
+//! | any | the launcher has ended | refused |
+
+use std::fmt;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::{Duration, Instant};
+
+use libi_core::dist::OsBytes;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::unistd::Pid;
+
+use crate::elf::{self, ElfError, Symbol};
+use crate::error::AttachError;
+use crate::memory::{Memory, ProcessMemory};
+use crate::mpir::{self, Flaw, Next, Place, Readings};
+use crate::process::ProcessId;
+use crate::table::ProcessTable;
+
+/// The variables of a launcher: the table and its size, and then what only some have.
+const VARIABLES: [&str; 4] =
+    ["MPIR_proctable", "MPIR_proctable_size", "MPIR_being_debugged", "MPIR_attach_fifo"];
+/// How long to wait before the table is read again: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// How old a process is that may still become a launcher, or load its libraries.
+const YOUNG: Duration = Duration::from_secs(2);
+/// The longest path of a named pipe.
+const LONGEST_PATH: usize = 4096;
+/// What asks a launcher of Open MPI to fill its table.
+const ATTACH: [u8; 1] = [1];
+
+/// Which program has launched a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LauncherKind {
+    /// Slurm's `srun`.
+    Srun,
+    /// Open MPI's or PRRTE's `mpirun`, by whatever name.
+    OpenMpi,
+    /// Another one that keeps a process table.
+    Other,
+}
+
+impl fmt::Display for LauncherKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Srun => "srun",
+            Self::OpenMpi => "mpirun of Open MPI",
+            Self::Other => "a launcher",
+        })
+    }
+}
+
+/// A running parallel job, which goes on whatever happens to this value.
+#[derive(Debug)]
+pub struct Job {
+    launcher: ProcessId,
+    kind: LauncherKind,
+    executable: OsBytes,
+    table: ProcessTable,
+}
+
+impl Job {
+    /// Finds the processes of the job that the process with this ID has launched, on this machine. The table
+    /// may still be empty or half-written: it is read again until the timeout is over.
+    ///
+    /// # Errors
+    /// See the [crate](crate).
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// let job = libi_job::Job::attach(4711, Duration::from_secs(5))?;
+    /// for process in job.processes().iter() {
+    ///     println!("{} {} {} {}", process.rank, process.host, process.pid, process.executable);
+    /// }
+    /// # Ok::<(), libi_job::AttachError>(())
+    /// ```
+    pub fn attach(pid: i32, timeout: Duration) -> Result<Self, AttachError> {
+        let began = Instant::now();
+        // Zero and negative numbers would mean other processes to the system.
+        let named = (pid > 0).then(|| ProcessId::of(pid)).flatten().ok_or(AttachError::NoProcess { pid })?;
+        let (launcher, variables) = loop {
+            let launcher = named.clone().uppermost();
+            match Variables::of(&launcher) {
+                Ok(variables) => break (launcher, variables),
+                Err(AttachError::NoLauncher { .. } | AttachError::Stripped { .. })
+                    if began.elapsed() < timeout && named.age().is_some_and(|age| age < YOUNG) =>
+                {
+                    std::thread::sleep(FIRST_PAUSE);
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let executable = launcher.executable();
+        let memory = ProcessMemory(Pid::from_raw(launcher.pid));
+        let (mut readings, mut pause, mut is_asked) = (Readings::default(), FIRST_PAUSE, false);
+        loop {
+            let reading = mpir::read(&memory, variables.place);
+            let reading = reading.map_err(|errno| launcher.refusal(errno, "the process table"))?;
+            let left = timeout.saturating_sub(began.elapsed());
+            if reading == Err(Flaw::Empty) && !is_asked {
+                is_asked = match variables.ask(&launcher, &memory) {
+                    // It is starting.
+                    Err(AttachError::NotAsked { .. }) if !left.is_zero() => false,
+                    asked => asked?,
+                };
+            }
+            if let Next::Known(table) = readings.take(reading) {
+                let kind = variables.kind(&executable);
+                return Ok(Self { launcher, kind, executable, table });
+            }
+            let pid = launcher.pid;
+            if !launcher.lives() {
+                return Err(AttachError::Ended { pid, executable });
+            }
+            if left.is_zero() {
+                let flaw = readings.flaw();
+                return Err(AttachError::Flawed { pid, executable, flaw, waited: began.elapsed() });
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Which program has launched the job.
+    #[must_use]
+    pub fn kind(&self) -> LauncherKind {
+        self.kind
+    }
+
+    /// The process that has the table. It may be an ancestor of the one that was named.
+    #[must_use]
+    pub fn launcher_pid(&self) -> i32 {
+        self.launcher.pid
+    }
+
+    /// The executable of the launcher.
+    #[must_use]
+    pub fn launcher(&self) -> &OsBytes {
+        &self.executable
+    }
+
+    /// Whether the launcher still runs.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.launcher.lives()
+    }
+
+    /// The processes of the job, as they were when it was attached to.
+    #[must_use]
+    pub fn processes(&self) -> &ProcessTable {
+        &self.table
+    }
+}
+
+/// Where the variables of a launcher are in its memory.
+struct Variables {
+    place: Place,
+    being_debugged: Option<u64>,
+    fifo: Option<Symbol>,
+}
+
+impl Variables {
+    fn of(launcher: &ProcessId) -> Result<Self, AttachError> {
+        let pid = launcher.pid;
+        let refused = |error: io::Error, what| launcher.refusal(errno(&error), what);
+        let objects = launcher.objects().map_err(|error| refused(error, "the list of mapped files"))?;
+        let executable = launcher.executable();
+        let (mut has_symbols, mut is_stripped, mut first_failure) = (false, false, None);
+        for object in &objects {
+            let found = match launcher.open(object) {
+                Ok(file) => elf::find(&file, VARIABLES),
+                Err(error) => Err(error.into()),
+            };
+            let found = match found {
+                Ok(found) => found,
+                // Programs map all kinds of files.
+                Err(error) => {
+                    first_failure.get_or_insert(error);
+                    continue;
+                }
+            };
+            has_symbols |= found.has_symbols;
+            is_stripped |= found.is_stripped && object.path.as_bytes() == executable.as_bytes();
+            let bias = found.bias(object.start);
+            let at = |symbol: Symbol| Symbol { address: symbol.address.wrapping_add(bias), ..symbol };
+            if let [Some(table), Some(size), being_debugged, fifo] =
+                found.symbols.map(|symbol| symbol.map(at))
+            {
+                let place = Place { table: table.address, size: size.address };
+                return Ok(Self { place, being_debugged: being_debugged.map(|flag| flag.address), fifo });
+            }
+        }
+        let libraries = objects.len().saturating_sub(1);
+        Err(match first_failure {
+            _ if has_symbols => AttachError::NoLauncher { pid, executable, libraries, is_stripped },
+            Some(ElfError::Unreadable(error)) => refused(error, "a mapped file"),
+            Some(ElfError::Foreign) => AttachError::Foreign { pid, executable },
+            _ if !launcher.lives() => AttachError::Ended { pid, executable },
+            _ => AttachError::Stripped { pid, executable },
+        })
+    }
+
+    fn kind(&self, executable: &OsBytes) -> LauncherKind {
+        let name = executable.as_bytes().rsplit(|byte| *byte == b'/').next();
+        match name {
+            _ if self.fifo.is_some() => LauncherKind::OpenMpi,
+            Some(b"srun") => LauncherKind::Srun,
+            _ => LauncherKind::Other,
+        }
+    }
+
+    /// Asks a launcher that has a named pipe for that to fill its table. Whether it has one.
+    fn ask(&self, launcher: &ProcessId, memory: &ProcessMemory) -> Result<bool, AttachError> {
+        let (Some(flag), Some(fifo)) = (self.being_debugged, self.fifo) else { return Ok(false) };
+        let mut path = vec![0; (fifo.size as usize).min(LONGEST_PATH)];
+        memory.read(fifo.address, &mut path).map_err(|errno| launcher.refusal(errno, "the named pipe"))?;
+        let length = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+        let path = String::from_utf8_lossy(&path[..length]).into_owned();
+        if path.is_empty() {
+            return Ok(false); // it is not ready to be asked
+        }
+        let asked = memory.write_int(flag, 1).and_then(|()| {
+            // Without a reader this fails at once.
+            let flags = (OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).bits();
+            let seen = format!("/proc/{}/root{path}", launcher.pid);
+            let mut fifo = std::fs::OpenOptions::new().write(true).custom_flags(flags).open(seen)?;
+            fifo.write_all(&ATTACH)
+        });
+        let (pid, executable) = (launcher.pid, launcher.executable());
+        asked.map(|()| true).map_err(|why| AttachError::NotAsked { pid, executable, fifo: path, why })
+    }
+}
+
+fn errno(error: &io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}

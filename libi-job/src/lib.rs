@@ -1,0 +1,39 @@
+//! Running parallel jobs: the processes of a job, as its launcher knows them.
+//!
+//! A launcher (`srun`, `mpirun`, ...) keeps a table for debuggers in its memory: host, executable and process ID
+//! of each rank (the MPIR interface). [`Job::attach`] reads it while the launcher goes on: it is not stopped,
+//! not traced, and not changed but for the flag by which launchers of Open MPI are asked to fill the table.
+//!
+//! | step | what may be wrong | error |
+//! |---|---|---|
+//! | the process | there is none; it has ended | [`NoProcess`], [`Ended`] |
+//! | its memory and files | another user's; forbidden by the system | [`OtherUser`], [`Yama`], [`Forbidden`] |
+//! | symbols of the program and its libraries | none at all; not for this kind of machine; no table | [`Stripped`], [`Foreign`], [`NoLauncher`] |
+//! | Open MPI is asked | its named pipe is gone, or not read | [`NotAsked`] |
+//! | the table | empty, half-written, torn, or nonsense until the deadline | [`Flawed`] |
+//!
+//! [`NoProcess`]: AttachError::NoProcess
+//! [`Ended`]: AttachError::Ended
+//! [`OtherUser`]: AttachError::OtherUser
+//! [`Yama`]: AttachError::Yama
+//! [`Forbidden`]: AttachError::Forbidden
+//! [`Stripped`]: AttachError::Stripped
+//! [`Foreign`]: AttachError::Foreign
+//! [`NoLauncher`]: AttachError::NoLauncher
+//! [`NotAsked`]: AttachError::NotAsked
+//! [`Flawed`]: AttachError::Flawed
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
+
+mod attach;
+mod elf;
+mod error;
+mod maps;
+mod memory;
+mod mpir;
+mod process;
+mod table;
+
+pub use attach::{Job, LauncherKind};
+pub use error::AttachError;
+pub use mpir::Flaw;
+pub use table::{JobProcess, ProcessTable};

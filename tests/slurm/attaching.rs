@@ -1,0 +1,111 @@
+//! Jobs of `srun` that run already: their process tables, read while they go on.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use libi::Rank;
+use libi::job::{Job, LauncherKind};
+use libi_testkit::labs::Slurm;
+use libi_testkit::processes::is_traced_or_stopped;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::TIMEOUT;
+
+/// A job, and what its processes say of themselves: node and process ID of each rank.
+struct Running {
+    srun: Child,
+    said: BTreeMap<u32, (String, i32)>,
+}
+
+impl Running {
+    fn on(lab: &Slurm, nodes: u32, processes: u32) -> Self {
+        let script = "echo $SLURM_PROCID $SLURMD_NODENAME $$; exec sleep 1000";
+        let mut srun = lab.plain("srun");
+        srun.args([format!("-N{nodes}"), format!("-n{processes}"), "-O".to_owned()]);
+        srun.args(["/bin/sh", "-c", script]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut srun = srun.spawn().unwrap();
+        let mut said = BTreeMap::new();
+        let lines = BufReader::new(srun.stdout.take().unwrap()).lines();
+        for line in lines.take(processes as usize) {
+            let line = line.unwrap();
+            let words: Vec<&str> = line.split(' ').collect();
+            said.insert(words[0].parse().unwrap(), (words[1].to_owned(), words[2].parse().unwrap()));
+        }
+        assert_eq!(said.len(), processes as usize);
+        Self { srun, said }
+    }
+
+    fn attach(&self) -> Job {
+        Job::attach(self.srun.id() as i32, TIMEOUT).unwrap()
+    }
+
+    /// All its processes here, and those of the launcher.
+    fn processes(&self) -> Vec<i32> {
+        self.said.values().map(|(_, pid)| *pid).chain([self.srun.id() as i32]).collect()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = kill(Pid::from_raw(self.srun.id() as i32), Signal::SIGTERM);
+        let _ = self.srun.wait();
+    }
+}
+
+#[test]
+fn the_table_of_a_running_job_is_what_its_processes_say_of_themselves() {
+    let Some(lab) = Slurm::up() else { return };
+    for (nodes, processes) in [(1, 2), (4, 9), (32, 64)] {
+        let running = Running::on(&lab, nodes, processes);
+        let job = running.attach();
+        assert_eq!((job.kind(), job.launcher_pid()), (LauncherKind::Srun, running.srun.id() as i32));
+        assert_eq!(job.processes().len(), processes as usize);
+        assert_eq!(job.processes().hosts().len(), nodes as usize);
+        for (rank, (node, pid)) in &running.said {
+            let process = job.processes().get(Rank(*rank)).unwrap();
+            assert_eq!((process.host, process.pid), (node.as_str(), *pid), "rank {rank}");
+            assert_eq!(process.executable.to_string(), "/bin/sh");
+        }
+        drop(running);
+        assert!(!job.is_running());
+    }
+    lab.nothing_is_left();
+}
+
+#[test]
+fn no_process_of_a_job_is_stopped_or_traced_while_it_is_read() {
+    let Some(lab) = Slurm::up() else { return };
+    let running = Running::on(&lab, 4, 8);
+    let (processes, pid) = (running.processes(), running.srun.id() as i32);
+    let reads = std::thread::spawn(move || {
+        for _ in 0..50 {
+            Job::attach(pid, Duration::from_secs(60)).unwrap();
+        }
+    });
+    let mut looks = 0;
+    while !reads.is_finished() {
+        assert!(!processes.iter().any(|pid| is_traced_or_stopped(*pid)), "after {looks} looks");
+        looks += 1;
+    }
+    reads.join().unwrap();
+    assert!(looks > 0);
+    drop(running);
+    lab.nothing_is_left();
+}
+
+/// `srun` forks, and the second process has no table.
+#[test]
+fn the_job_is_found_by_any_process_of_srun() {
+    let Some(lab) = Slurm::up() else { return };
+    let running = Running::on(&lab, 2, 2);
+    let srun = running.srun.id() as i32;
+    let children = std::fs::read_to_string(format!("/proc/{srun}/task/{srun}/children")).unwrap();
+    let child = children.split_whitespace().next().expect("srun has forked").parse().unwrap();
+    let job = Job::attach(child, TIMEOUT).unwrap();
+    assert_eq!((job.launcher_pid(), job.processes().len()), (srun, 2));
+    drop(running);
+    lab.nothing_is_left();
+}
