@@ -106,6 +106,12 @@ fn sockets(rounds: usize) {
         ("direct links, authenticated", direct(LinkSecurity::Authenticated), Wire::Tcp, Engine::InProgram),
         ("direct links, encrypted", direct(LinkSecurity::Encrypted), Wire::Tcp, Engine::InProgram),
         ("local sockets, an engine apart on each host", Path::Local, Wire::Pair, Engine::Apart),
+        (
+            "direct links, authenticated, an engine apart on each host",
+            direct(LinkSecurity::Authenticated),
+            Wire::Tcp,
+            Engine::Apart,
+        ),
     ] {
         println!("\ncalls beside plain sockets in the same tree: {name}; µs a call: libi, sockets, ratio");
         print!("{:<16}", "hosts × members");
