@@ -13,11 +13,11 @@ const CALLS: [usize; 2] = [1_000, 3_000];
 /// that: each sends or receives one message for a call with a root, and both for a barrier.
 pub(crate) fn instructions() {
     println!("\ninstructions for a call and host, 2 hosts × 1, 64 bytes, direct links, authenticated");
-    for place in ["authenticated", "authenticated,apart"] {
+    for place in ["authenticated", "authenticated,apart", "authenticated,apart,continue"] {
         for call in ["broadcast", "scatter", "gather", "reduce", "barrier"] {
             let [few, many] = CALLS.map(|times| of_session(place, call, times));
             let each = (many - few) / (CALLS[1] - CALLS[0]) / 2;
-            println!("{place:<22} {call:<10} {each:>8}");
+            println!("{place:<28} {call:<10} {each:>8}");
         }
     }
 }

@@ -22,8 +22,8 @@
 //! - `instructions`: how many a call takes, by valgrind; this part has to be asked for;
 //! - `scale`: every call against the number of members; `LIBI_BENCH_SVG=FILE` writes a picture.
 //!
-//! `try HOSTS EACH local|authenticated|encrypted[,apart] CALL BYTES TIMES` measures one call in one
-//! session, with the engine in the program or apart.
+//! `try HOSTS EACH local|authenticated|encrypted[,apart][,continue] CALL BYTES TIMES` measures one call in
+//! one session, with the engine in the program or apart, and where calls go on without lost members.
 //!
 //! The program launches itself, as members and as the processes of the baseline.
 #![allow(unsafe_code, reason = "the baseline hands descriptors to its processes")]
@@ -37,7 +37,7 @@ mod session;
 
 use std::time::Duration;
 
-use libi::Engine;
+use libi::{Engine, LaunchOptions, OnLoss};
 use libi_core::secure::LinkSecurity;
 use libi_trace::curves::{Curve, Curves};
 
@@ -85,8 +85,11 @@ fn main() {
 /// several times.
 fn attempt(words: &[String]) {
     let number = |nth: usize| words[nth].parse().unwrap();
-    let (via, engine) = Path::named(&words[2]);
-    let session = Bench::launch_with(number(0), number(1), &via, engine);
+    let place = words[2].strip_suffix(",continue");
+    let on_loss = if place.is_some() { OnLoss::Continue } else { OnLoss::Fail };
+    let (via, engine) = Path::named(place.unwrap_or(&words[2]));
+    let changed = |options: LaunchOptions| options.engine(engine).on_loss(on_loss);
+    let session = Bench::launch_by(number(0), number(1), &via, changed);
     let mut times = session.run(&words[3..].join(" "));
     heading("least");
     times.sort();

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use libi::{Engine, Exit, FrontEnd, LaunchOptions, OnLoss, Stream};
+use libi::{Engine, Exit, FrontEnd, LaunchOptions, OnLoss, Shape, Strategy, Stream};
 
 use libi_testkit::kills::{moment, moments, pick, seeded};
 use libi_testkit::local::*;
@@ -52,6 +52,33 @@ fn members_agree_on_every_call_whatever_is_killed() {
         drop(session);
         lab.is_empty_within(SOON);
     }
+}
+
+/// All hosts are this machine, and links are the sockets with which processes are started: a helper is a
+/// process like any other.
+#[test]
+fn hosts_of_this_machine_outlive_the_one_that_has_started_them() {
+    const HOSTS: u32 = 5;
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let members =
+        lab.members(&format!("a[1-{HOSTS}]"), &["join", "talk:survive:1000:7:9999", "finish:30000"]);
+    let options = LaunchOptions::local().engine(Engine::Apart).on_loss(OnLoss::Continue);
+    let session = launch_with(&front, &[members], &options.strategy(Strategy::Static(Shape::Chain)));
+    let mut heard = Heard::default();
+    let all_call = |heard: &Heard| (0..HOSTS).all(|rank| heard.text(rank, Stream::Out).contains('\n'));
+    heard.until(&front, "all make calls", all_call);
+    let mut leaders: Vec<_> =
+        lab.living().into_iter().map(|(pid, _)| pid).filter(|pid| is_engine(*pid)).collect();
+    leaders.sort_unstable(); // in a chain they are started one after the other
+    kill(leaders[2], libc::SIGKILL);
+    heard.until(&front, "all have ended", |heard| heard.done);
+    assert_eq!(heard.lost.keys().map(|host| host.0).collect::<Vec<_>>(), [2], "{}", heard.described());
+    for rank in [0, 1, 3, 4] {
+        assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "rank {rank}: {}", heard.described());
+        assert_eq!(heard.text(rank, Stream::Out), heard.text(0, Stream::Out), "rank {rank}");
+    }
+    drop(session);
+    lab.is_empty_within(SOON);
 }
 
 #[test]

@@ -36,8 +36,9 @@
 //! | lives, and reports that the host of an orphan has failed | | the connection of the orphan is closed: it is lost |
 //!
 //! A *helper* is a process that the back-end starts on the host of an orphan, where links stay in the channels
-//! or firewalls allow nothing else: it passes bytes on between its standard streams and a socket of the orphan that only a process of the
-//! same user may use. Both ends prove the orphans' secret through it, as over any other connection.
+//! or firewalls allow nothing else: it passes bytes on between its standard streams and a socket of the
+//! orphan that only a process of the same user may use. Both ends prove the orphans' secret through it, as
+//! over any other connection.
 //!
 //! What an orphan has to report waits, and so does output. Reports that may be lost on their way are those
 //! of ends: a host repeats all that it has passed on, and the front end knows each end once. Output that may
