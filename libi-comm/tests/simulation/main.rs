@@ -84,8 +84,9 @@ const FOUND_WITH_ORPHANS: [u64; 8] = [1_147, 3_729, 4_491, 12_658, 15_371, 29_92
 const FOUND_WITH_RESTARTS: [u64; 9] = [51_194, 21_073, 209, 73, 2_543, 5_850, 7_454, 42_194, 609_971_629_494];
 
 /// The same where hosts die as others are about to come back: a member that had joined by a plan that its host
-/// missed, and was lost, which was noticed by no process.
-const FOUND_IN_HASTE: [u64; 1] = [1_002_000_220];
+/// missed, and was lost, which was noticed by no process; and a new process that was welcomed as another one came
+/// back, and was not told how that had been lost.
+const FOUND_IN_HASTE: [u64; 2] = [1_002_000_220, 675_725_961_106];
 
 /// The same where sessions grow: new members that begin one after the other, of which the first did not
 /// know the others; hosts of two growths below an orphan that was not welcome yet, of which a plan took

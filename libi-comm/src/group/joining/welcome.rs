@@ -71,13 +71,17 @@ impl Group {
         for &(link, first) in &admitted.here {
             let mut ranks = self.view.missing.clone();
             ranks.remove_all(&self.view.topology.absent);
+            // Those that are back, but not there yet for this process, fail its calls by their old losses.
+            let mut not_there = self.view.lost.clone();
+            let later = self.view.joins().those.iter().filter(|join| join.first > first);
+            later.for_each(|join| not_there.add_all(&join.ranks));
             let welcome = Welcome {
                 round: self.collective.round(),
                 first,
                 missing: Missing { ranks, joins: self.view.joins().clone() },
                 moved: plan.moved.clone(),
                 lost: self.view.lost.clone(),
-                losses: self.reasons(&self.view.lost),
+                losses: self.reasons(&not_there),
                 size: self.view.topology.size,
                 absent: self.view.topology.absent.clone(),
                 fences: self.kvs.fences(),
