@@ -54,6 +54,7 @@ pub mod agent;
 mod engine;
 mod executor;
 mod front;
+pub mod job;
 mod member;
 pub mod talk;
 mod thread;
@@ -76,7 +77,6 @@ pub use libi_core::loss::{Loss, LossKind, LossReason};
 pub use libi_core::plan::{Shape, Strategy, UnknownStrategy};
 pub use libi_core::ranks::Ranks;
 pub use libi_core::secure::LinkSecurity;
-pub use libi_job as job;
 pub use libi_launch::backend::{
     Backend, BackendError, Local, Rsh, Shell, SlurmJob, Srun, Ssh, SshHosts, SshProfile, Starter,
     UnfitCommand,

@@ -10,8 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use libi::Rank;
 use libi::job::{AttachError, Flaw, Job, LauncherKind};
+use libi::{Distribution, FrontEnd, LaunchOptions, Rank, Stream};
+use libi_testkit::local::Heard;
 use libi_testkit::native::scratch;
 use libi_testkit::processes::is_traced_or_stopped;
 use libi_testkit::programs;
@@ -116,6 +117,36 @@ fn a_job_whose_processes_use_no_mpi_has_no_table() {
     let mpirun = Mpirun::of(2, Path::new("sleep"), &["1000"]);
     let error = Job::attach(mpirun.pid(), Duration::from_secs(3)).unwrap_err();
     assert!(matches!(&error, AttachError::Flawed { flaw: Flaw::Empty, .. }), "{error}");
+}
+
+/// All processes of the job are on this machine, and so is the daemon.
+#[test]
+fn a_daemon_knows_the_processes_of_the_job_on_its_host() {
+    let Some(program) = rank() else { return };
+    let mut mpirun = Mpirun::of(4, program, &[]);
+    let said = mpirun.said(4);
+    let job = Job::attach(mpirun.pid(), TIMEOUT).unwrap();
+    let front = FrontEnd::new().unwrap();
+    let daemon = Distribution::new(programs::member()).args(["join", "targets", "finish:10000"]);
+    let session = front.launch_beside(&job, daemon, &LaunchOptions::local()).unwrap();
+    let heard = Heard::all(&front);
+    let target = |(rank, pid): (&u32, &i32)| format!("{rank} {pid} {}", program.display());
+    let expected: Vec<String> = said.iter().map(target).collect();
+    assert_eq!((session.size(), heard.out(0).trim_end()), (1, expected.join(";").as_str()));
+    assert_eq!(job.slurm_job(), None);
+    drop((session, front));
+    assert!(job.is_running() && said.values().all(|pid| Path::new(&format!("/proc/{pid}")).exists()));
+}
+
+/// A front end that launches a daemon beside no job sends no table.
+#[test]
+fn a_daemon_that_was_launched_otherwise_is_told_so() {
+    let front = FrontEnd::new().unwrap();
+    let daemon = Distribution::new(programs::member()).args(["join", "targets"]).hosts("n1");
+    let session = front.launch(&daemon, &LaunchOptions::local()).unwrap();
+    session.send("something else").wait(TIMEOUT).unwrap();
+    let heard = Heard::all(&front);
+    assert!(heard.text(0, Stream::Err).contains("NoTable"), "{}", heard.described());
 }
 
 fn libi(words: &[&str]) -> (Option<i32>, String, String) {

@@ -27,8 +27,10 @@ use crate::process::ProcessId;
 use crate::table::ProcessTable;
 
 /// The variables of a launcher: the table and its size, and then what only some have.
-const VARIABLES: [&str; 4] =
-    ["MPIR_proctable", "MPIR_proctable_size", "MPIR_being_debugged", "MPIR_attach_fifo"];
+const VARIABLES: [&str; 5] =
+    ["MPIR_proctable", "MPIR_proctable_size", "MPIR_being_debugged", "MPIR_attach_fifo", "totalview_jobid"];
+/// The longest number of a job.
+const LONGEST_NUMBER: usize = 64;
 /// How long to wait before the table is read again: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
@@ -68,6 +70,7 @@ pub struct Job {
     kind: LauncherKind,
     executable: OsBytes,
     table: ProcessTable,
+    slurm_job: Option<String>,
 }
 
 impl Job {
@@ -118,7 +121,8 @@ impl Job {
             }
             if let Next::Known(table) = readings.take(reading) {
                 let kind = variables.kind(&executable);
-                return Ok(Self { launcher, kind, executable, table });
+                let slurm_job = variables.number_of_job(&memory).filter(|_| kind == LauncherKind::Srun);
+                return Ok(Self { launcher, kind, executable, table, slurm_job });
             }
             let pid = launcher.pid;
             if !launcher.lives() {
@@ -151,6 +155,12 @@ impl Job {
         &self.executable
     }
 
+    /// The number of the Slurm job that it is a step of, if `srun` has launched it.
+    #[must_use]
+    pub fn slurm_job(&self) -> Option<&str> {
+        self.slurm_job.as_deref()
+    }
+
     /// Whether the launcher still runs.
     #[must_use]
     pub fn is_running(&self) -> bool {
@@ -169,6 +179,8 @@ struct Variables {
     place: Place,
     being_debugged: Option<u64>,
     fifo: Option<Symbol>,
+    /// The address of a text.
+    job: Option<u64>,
 }
 
 impl Variables {
@@ -195,11 +207,13 @@ impl Variables {
             is_stripped |= found.is_stripped && object.path.as_bytes() == executable.as_bytes();
             let bias = found.bias(object.start);
             let at = |symbol: Symbol| Symbol { address: symbol.address.wrapping_add(bias), ..symbol };
-            if let [Some(table), Some(size), being_debugged, fifo] =
+            if let [Some(table), Some(size), being_debugged, fifo, job] =
                 found.symbols.map(|symbol| symbol.map(at))
             {
                 let place = Place { table: table.address, size: size.address };
-                return Ok(Self { place, being_debugged: being_debugged.map(|flag| flag.address), fifo });
+                let [being_debugged, job] =
+                    [being_debugged, job].map(|symbol| symbol.map(|symbol| symbol.address));
+                return Ok(Self { place, being_debugged, fifo, job });
             }
         }
         let libraries = objects.len().saturating_sub(1);
@@ -219,6 +233,23 @@ impl Variables {
             Some(b"srun") => LauncherKind::Srun,
             _ => LauncherKind::Other,
         }
+    }
+
+    /// The number of its Slurm job, which `srun` has as a text.
+    fn number_of_job(&self, memory: &impl Memory) -> Option<String> {
+        let mut at = memory.pointer(self.job?).ok()?;
+        let mut number = String::new();
+        while number.len() < LONGEST_NUMBER {
+            let mut byte = [0];
+            memory.read(at, &mut byte).ok()?;
+            match byte[0] {
+                0 => return Some(number).filter(|number| !number.is_empty()),
+                digit if digit.is_ascii_digit() => number.push(char::from(digit)),
+                _ => return None,
+            }
+            at = at.checked_add(1)?;
+        }
+        None
     }
 
     /// Asks a launcher that has a named pipe for that to fill its table. Whether it has one.

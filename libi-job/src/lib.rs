@@ -32,8 +32,10 @@ mod memory;
 mod mpir;
 mod process;
 mod table;
+mod target;
 
 pub use attach::{Job, LauncherKind};
 pub use error::AttachError;
 pub use mpir::Flaw;
 pub use table::{JobProcess, ProcessTable};
+pub use target::Target;

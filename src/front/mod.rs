@@ -68,6 +68,9 @@ pub enum Error {
     /// The session did not come up; the report has the cause for each host.
     #[error("{0}")]
     NotLaunched(Arc<LaunchReport>),
+    /// A message to the master could not be sent.
+    #[error(transparent)]
+    Talk(libi_comm::CommError),
     /// The operation did not complete in time.
     #[error("timed out waiting for {0}")]
     TimedOut(&'static str),

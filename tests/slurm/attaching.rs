@@ -5,14 +5,15 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use libi::Rank;
 use libi::job::{Job, LauncherKind};
-use libi_testkit::labs::Slurm;
-use libi_testkit::processes::is_traced_or_stopped;
+use libi::{FrontEnd, Rank};
+use libi_testkit::labs::{Marked, Slurm};
+use libi_testkit::local::Heard;
+use libi_testkit::processes::{environment, is_traced_or_stopped};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::TIMEOUT;
+use crate::{TIMEOUT, options};
 
 /// A job, and what its processes say of themselves: node and process ID of each rank.
 struct Running {
@@ -71,6 +72,39 @@ fn the_table_of_a_running_job_is_what_its_processes_say_of_themselves() {
         }
         drop(running);
         assert!(!job.is_running());
+    }
+    lab.nothing_is_left();
+}
+
+/// Each daemon gets the processes of its host; they are in the job's own allocation, beside a step that has all
+/// processors of its nodes.
+#[test]
+fn daemons_are_launched_beside_the_processes_of_a_job() {
+    let Some(lab) = Slurm::up() else { return };
+    for (nodes, processes) in [(1, 2), (16, 32)] {
+        let running = Running::on(&lab, nodes, processes);
+        let job = running.attach();
+        let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
+        let daemon = mark.program(&lab.member(), "none", &["join", "targets", "finish:10000"]);
+        let session = front.launch_beside(&job, daemon, &options(lab.srun())).unwrap();
+        let heard = Heard::all(&front);
+        assert_eq!(session.size(), nodes);
+        let mut said = BTreeMap::new();
+        for (daemon, host) in (0..nodes).zip(job.processes().hosts()) {
+            for target in heard.out(daemon).trim_end().split(';') {
+                let words: Vec<&str> = target.split(' ').collect();
+                assert_eq!(words[2], "/bin/sh", "{target}");
+                said.insert(words[0].parse().unwrap(), (host.clone(), words[1].parse().unwrap()));
+            }
+        }
+        assert_eq!(said, running.said);
+        let environment = environment(running.said[&0].1).unwrap();
+        let id = environment.split('\0').find_map(|variable| variable.strip_prefix("SLURM_JOB_ID="));
+        assert_eq!(job.slurm_job(), id);
+        drop((session, front));
+        mark.nothing_is_left();
+        assert!(job.is_running(), "it goes on");
+        drop(running);
     }
     lab.nothing_is_left();
 }

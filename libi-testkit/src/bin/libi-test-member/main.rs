@@ -7,6 +7,7 @@
 //! finish:MS        waits until no other member needs this process, at most so long
 //! finalize:MS      leaves the session and continues
 //! print-to:PATH    sends its output from now on to a file
+//! targets          prints the processes of the job on this host that it was launched beside
 //! out:TEXT         prints TEXT as a line; {rank}, {size}, {host} and {pid} are replaced
 //! err:TEXT         the same to standard error
 //! bare:TEXT        prints TEXT without a line end
@@ -59,6 +60,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use libi::job::Target;
 use libi::{Member, MemberOptions, Progress};
 use libi_testkit::stream;
 use nix::sys::resource::{Resource, getrlimit};
@@ -90,6 +92,13 @@ fn obey(word: &str, member: &mut Option<Member>) {
             assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), 1) }, 1);
         }
         "out" => println!("{}", filled(rest, member.as_ref())),
+        "targets" => {
+            let targets = member.as_ref().unwrap().targets(Duration::from_secs(60)).unwrap();
+            let line =
+                |target: &Target| format!("{} {} {}", target.rank().0, target.pid(), target.executable());
+            assert!(targets.iter().all(Target::is_running));
+            println!("{}", targets.iter().map(line).collect::<Vec<_>>().join(";"));
+        }
         "err" => eprintln!("{}", filled(rest, member.as_ref())),
         "bare" => {
             print!("{}", filled(rest, member.as_ref()));
