@@ -61,15 +61,6 @@ int main(int argc, char **argv) {
     all[1].host = (char *)16;
     MPIR_proctable = all;
     MPIR_proctable_size = count;
-  } else if (!strcmp(does, "restless")) {
-    MPIR_proctable = all;
-    MPIR_proctable_size = count;
-    puts("ready");
-    fflush(stdout);
-    for (;;) {
-      all[0].pid++;
-      usleep(100);
-    }
   } else {
     MPIR_proctable = all;
     MPIR_proctable_size = count;
