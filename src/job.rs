@@ -97,8 +97,8 @@ fn in_slurm_job(job: &Job, options: &LaunchOptions) -> LaunchOptions {
 impl FrontEnd {
     /// Launches a daemon on each host of a job, in the order of the table, and hands out the table: each
     /// daemon gets the processes of its host by [`Member::targets`]. What the distribution says of hosts is
-    /// replaced. Daemons beside a job of `srun` are started in its Slurm job, without taking processors from
-    /// it, unless the options name another back-end or Slurm job.
+    /// replaced. Daemons beside a job of `srun` are started in its Slurm job, whose processors they share,
+    /// unless the options name another back-end or Slurm job.
     ///
     /// ```no_run
     /// use std::time::Duration;

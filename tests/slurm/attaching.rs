@@ -76,8 +76,7 @@ fn the_table_of_a_running_job_is_what_its_processes_say_of_themselves() {
     lab.nothing_is_left();
 }
 
-/// Each daemon gets the processes of its host; they are in the job's own allocation, beside a step that has all
-/// processors of its nodes.
+/// Each daemon gets the processes of its host; they are in the job's own allocation.
 #[test]
 fn daemons_are_launched_beside_the_processes_of_a_job() {
     let Some(lab) = Slurm::up() else { return };

@@ -10,8 +10,8 @@
 //! | one is on its way | it has ended, and was not the last of [`HELPERS`] | another one is sent after [`PAUSE`] |
 //! | one is on its way | the last one has ended | none is sent any more: no process of the session is there |
 //!
-//! A host keeps those below it from being sent helpers until it has had [`PATIENCE`] to be back, or is sent
-//! none any more. So hosts below several that are dead are reached one [`PATIENCE`] for each later, and at most
+//! A host keeps those below it from being sent helpers until it has had [`RETURN_TIMEOUT`] to be back, or is sent
+//! none any more. So hosts below several that are dead are reached one [`RETURN_TIMEOUT`] for each later, and at most
 //! [`AT_ONCE`] helpers are on their way for one lost host.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ const HELPERS_AFTER: Duration = Duration::from_secs(1);
 const HELPERS: u32 = 3;
 /// How long a host may take to be back by a helper before those below it are sent some as well: about what a
 /// login takes.
-const PATIENCE: Duration = Duration::from_secs(1);
+const RETURN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many helpers are on their way at a time.
 const AT_ONCE: usize = 32;
 /// How long after the end of a helper the next one is sent.
@@ -112,7 +112,7 @@ impl Severed {
             let helper = self.helpers.entry(*host).or_insert_with(|| Helper {
                 sent: 0,
                 step: Step::OnItsWay,
-                keeps_until: Some(now + PATIENCE),
+                keeps_until: Some(now + RETURN_TIMEOUT),
                 why: String::new(),
             });
             (helper.sent, helper.step) = (helper.sent + 1, Step::OnItsWay);
