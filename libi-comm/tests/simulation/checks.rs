@@ -80,7 +80,8 @@ fn find_call_that_waits_forever(world: &Cluster) -> bool {
         given_up
             && match world.session.steps[record.step as usize] {
                 // The other end of a message that was cancelled.
-                Step::P2p { .. } => !record.is_in_doubt && record.until.since(record.at) < LONG,
+                Step::P2p { .. } if record.is_in_doubt => world.peer_comes_later(member, record),
+                Step::P2p { .. } => record.until.since(record.at) < LONG,
                 Step::Get { wait: true, .. } => world.may_be_missing(member, record),
                 _ => false,
             }

@@ -12,7 +12,7 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id};
 
 use crate::masters::Watched;
-use crate::member::Member;
+use crate::member::{Member, Record};
 use crate::scenario::{LONG, Scenario, Victim, session_of, up_to, without_waiting};
 use crate::world::{Cluster, Happening};
 use libi_cases::Session;
@@ -155,6 +155,17 @@ impl Cluster {
             }
             (_, Address::FrontEnd) => false,
         }
+    }
+
+    /// Whether the other end of a message comes to its step only when this one has given it up: several
+    /// calls before it may have waited in vain.
+    pub(crate) fn peer_comes_later(&self, member: &Member, record: &Record) -> bool {
+        let (Some(who), Some((ended, _))) = (member.process.address, &record.ended) else { return false };
+        let session = self.session_of(record.version, record.step);
+        let peer = self.step(who, record.step).peer(record.step, session, who, record.nth);
+        let Some(Address::Rank(peer)) = peer else { return false };
+        let mut calls = self.processes_of(peer).flat_map(|peer| peer.calls.values());
+        calls.any(|call| call.step == record.step && call.at >= *ended)
     }
 
     /// Whether a result of a step that members have had together is without one that takes part.

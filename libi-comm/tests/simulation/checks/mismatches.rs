@@ -71,9 +71,14 @@ impl History {
         }
         let number = self.collective.iter().position(|other| *other == step);
         let takes_part = |record: &Record| match record.ended {
-            Some((_, Ending::Failed(CommError::Cancelled { nth, .. } | CommError::Mismatch { nth, .. }))) => {
-                Some(nth as usize) == number
-            }
+            Some((
+                _,
+                Ending::Failed(
+                    CommError::Cancelled { nth, .. }
+                    | CommError::Mismatch { nth, .. }
+                    | CommError::Failed { nth, .. },
+                ),
+            )) => Some(nth as usize) == number,
             _ => true,
         };
         let calls = self.called[&step].iter().filter(|(rank, _)| {
