@@ -21,7 +21,7 @@ use libi_core::time::Instant;
 use libi_launch::backend::SpawnSpec;
 use libi_launch::failure::Exit;
 use libi_launch::machine::Stream as StdStream;
-use libi_launch::process::{Child, Signal};
+use libi_launch::process::{Child, Signal, SignalRepeater};
 use mio::{Interest, Registry, Token};
 use zeroize::Zeroizing;
 
@@ -51,6 +51,8 @@ pub(super) struct StarterIo {
     /// The names of its hosts, in the order in which it was given them.
     hosts: Vec<String>,
     process: Option<Registered<Child>>,
+    /// Ends it if this process is killed, and one signal does not.
+    repeater: Option<SignalRepeater>,
     /// Its group has a process that is to outlive it: see `BulkMethod::has_cleanup_process`.
     has_cleanup: bool,
     next: AfterEnd,
@@ -73,7 +75,7 @@ impl StarterIo {
     /// Watches a starter that has just been started.
     pub(super) fn new(
         (start, hosts, has_cleanup, next): (StartId, Vec<String>, bool, AfterEnd),
-        child: Child,
+        (child, repeater): (Child, Option<SignalRepeater>),
         (input, printed): (Option<Stream>, Vec<(StdStream, Stream)>),
         ticket: Zeroizing<Vec<u8>>,
         (registry, targets, id): (&Registry, &mut Targets, NodeId),
@@ -94,7 +96,7 @@ impl StarterIo {
             let token = add(pipe.number(), Interest::READABLE, StarterFd::Pipe(place))?;
             pipes[place] = Some(Registered { inner: StarterPipe { pipe, stream, line: Vec::new() }, token });
         }
-        Ok(Self { hosts, process, has_cleanup, next, input, ticket, written: 0, pipes })
+        Ok(Self { hosts, process, repeater, has_cleanup, next, input, ticket, written: 0, pipes })
     }
 
     /// The names of its hosts, in the order in which it was given them.
@@ -210,6 +212,7 @@ impl StarterIo {
                 targets.remove(registry, inner.pipe.number(), token);
             }
         }
+        self.repeater = None;
         if let Some(Registered { inner: mut child, token }) = self.process.take() {
             let fd = child.as_fd().as_raw_fd();
             targets.remove(registry, fd, token);

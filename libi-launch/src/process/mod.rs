@@ -40,7 +40,7 @@
 //! | a pidfd does not take signals | they are sent by process ID, after a check of the ID |
 //! | there is no `close_range` (before Linux 5.9) | `/proc/self/fd` lists what to close |
 //! | there is no `/proc` either | every descriptor number is closed |
-//! | this process is killed | its processes get their [signal](Start::parent_death_signal), their groups a [guardian's](guard) |
+//! | this process is killed | its processes get their [signal](Start::parent_death_signal), their groups a [guardian's](guard); some get theirs [until they end](SignalRepeater) |
 //! | a killed process does not end (stuck in the kernel) | dropping gives up after a second |
 //!
 //! Without pidfds, a process is known only by its ID. If the embedding program collects a child
@@ -62,6 +62,7 @@ mod exit;
 mod guardian;
 mod image;
 mod leave;
+mod repeater;
 mod search;
 mod spawn;
 mod start;
@@ -78,6 +79,7 @@ pub use exit::{ExitStatus, Signal};
 pub use guardian::guard;
 pub use image::CloseMethod;
 pub use leave::leave;
+pub use repeater::SignalRepeater;
 pub use spawn::LONG_FD_TABLE;
 pub use start::{FdSource, Start};
 pub use watch::WatchMethod;

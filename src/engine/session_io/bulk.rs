@@ -11,7 +11,7 @@ use libi_launch::machine::{
     ArrivalId, Claim, Event, Found, HeadReader, LinkId, StartId, StartRequest, Stream as StdStream,
     redirection, refusal,
 };
-use libi_launch::process::Signal;
+use libi_launch::process::{Signal, SignalRepeater};
 use mio::{Registry, Token};
 use zeroize::Zeroizing;
 
@@ -70,7 +70,13 @@ impl SessionIo {
         let started = spawn(spec, &inherited, self.links.len())?;
         let hosts = hosts.iter().map(|(_, spec)| spec.name.clone()).collect();
         let next = cleanup.map_or(AfterEnd::Tell, AfterEnd::CleanUp);
-        self.watch_starter((start, hosts, has_cleanup, next), started, ticket, turn)
+        // One that is not killed has something to do first, and may miss a signal.
+        let repeater = (signal != Signal::KILL).then(|| SignalRepeater::start(&started.child, signal));
+        let repeater = repeater.transpose().unwrap_or_else(|error| {
+            log::warn!("if this process is killed, {signal} is not repeated until a starter ends: {error}");
+            None
+        });
+        self.watch_starter((start, hosts, has_cleanup, next), (started, repeater), ticket, turn)
     }
 
     fn inherited_by_starters(&self) -> Inherited<'_> {
@@ -86,16 +92,17 @@ impl SessionIo {
     fn watch_starter(
         &mut self,
         about: (StartId, Vec<String>, bool, AfterEnd),
-        started: Started,
+        (started, repeater): (Started, Option<SignalRepeater>),
         ticket: Zeroizing<Vec<u8>>,
         turn: &mut Turn<'_>,
     ) -> Result<(), StartFailure> {
         let start = about.0;
         let place = (turn.registry, &mut *turn.targets, turn.id);
         let streams = (started.output, started.print_pipes);
-        let mut starter = StarterIo::new(about, started.child, streams, ticket, place).map_err(|error| {
-            StartFailure::by_system(format_args!("cannot be watched: {error}"), error.raw_os_error())
-        })?;
+        let mut starter =
+            StarterIo::new(about, (started.child, repeater), streams, ticket, place).map_err(|error| {
+                StartFailure::by_system(format_args!("cannot be watched: {error}"), error.raw_os_error())
+            })?;
         starter.write_ticket(turn.registry, turn.targets);
         self.starters.insert(start, starter);
         Ok(())
@@ -111,7 +118,7 @@ impl SessionIo {
         turn.refresh();
         let started = spawn(spec, &self.inherited_by_starters(), self.links.len())?;
         let next = AfterEnd::TellOf(exit, turn.now + CLEANUP_TIMEOUT);
-        self.watch_starter((start, hosts, false, next), started, Zeroizing::default(), turn)
+        self.watch_starter((start, hosts, false, next), (started, None), Zeroizing::default(), turn)
     }
 
     /// Kills cleanups that have taken too long.

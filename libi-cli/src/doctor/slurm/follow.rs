@@ -14,6 +14,8 @@ use super::super::line_buffer::LineBuffer;
 
 /// How long a process may take to end that was asked to.
 const GRACE: Duration = Duration::from_secs(3);
+/// How often it is asked.
+const ASKS_EVERY: Duration = Duration::from_secs(1);
 /// How many pieces are read at most once the process has ended.
 const LAST_PIECES: usize = 256;
 
@@ -25,8 +27,8 @@ pub(super) enum Input {
     Arrived(usize, usize),
 }
 
-/// Follows a process to its end. At `until`, and if this program is interrupted, it is asked to end,
-/// and killed if it does not: then the result is `None`.
+/// Follows a process to its end. At `until`, and if this program is interrupted, it is asked to end, again
+/// and again, since it may miss a signal, and killed if it does not: then the result is `None`.
 pub(super) fn follow(
     examiner: &mut Examiner,
     mut process: Piped,
@@ -40,7 +42,7 @@ pub(super) fn follow(
         let _ = pipe.write_all(input);
     }
     let mut lines = [LineBuffer::default(), LineBuffer::default()];
-    let mut asked = None;
+    let (mut asked, mut asks_at) = (None, until);
     loop {
         let exit = process.child.peek();
         let pieces = if exit.is_some() { LAST_PIECES } else { 1 };
@@ -60,12 +62,16 @@ pub(super) fn follow(
             // Dropping the process kills it.
             (None, Some(by)) if now >= by => return Ok(None),
             (None, None) if now >= until || examiner.interrupted().is_some() => {
-                let _ = process.child.signal_group(Signal::TERM);
                 asked = Some(now + GRACE);
+                asks_at = now;
             }
             (None, _) => {}
         }
-        let mut deadline = asked.unwrap_or(until);
+        if asked.is_some() && now >= asks_at && exit.is_none() {
+            let _ = process.child.signal_group(Signal::TERM);
+            asks_at = now + ASKS_EVERY;
+        }
+        let mut deadline = asked.map_or(until, |by| by.min(asks_at));
         let mut fds = vec![PollFd::new(process.child.as_fd(), PollFlags::POLLIN)];
         let pipes = [&process.stdout, &process.stderr].into_iter().flatten();
         fds.extend(pipes.map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)));

@@ -25,7 +25,7 @@ use libi::Srun;
 use libi::hosts::{HostList, HostRef};
 use libi_core::time::Instant;
 use libi_launch::backend::{BulkMethod, LaunchMethod};
-use libi_launch::process::ExitStatus;
+use libi_launch::process::{ExitStatus, SignalRepeater};
 
 use self::follow::{Input, follow};
 use self::report::SlurmReport;
@@ -128,8 +128,13 @@ fn run_step(
     let program = remote_shell::shell_program(&["-c", &task_script(), &probe::script()]);
     let spec = srun.bulk_spec(&specs.iter().collect::<Vec<_>>(), &program, "doctor");
     let spec = spec.map_err(|error| CliError::Usage(error.to_string()))?;
-    let process = match start_piped(spec, srun.death_signal()) {
-        Ok(process) => process,
+    let signal = srun.death_signal();
+    let started = start_piped(spec, signal).and_then(|process| {
+        let repeater = SignalRepeater::start(&process.child, signal).map_err(|error| error.to_string())?;
+        Ok((process, repeater))
+    });
+    let (process, _repeater) = match started {
+        Ok(started) => started,
         Err(why) => {
             exam.not_started(&why);
             return Ok(());

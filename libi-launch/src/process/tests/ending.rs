@@ -1,6 +1,6 @@
 //! Signals, groups, and what is left when a child is dropped.
 
-use super::super::{Signal, SignalError, WatchMethod};
+use super::super::{Signal, SignalError, SignalRepeater, WatchMethod};
 use super::*;
 
 const KILLED: ExitStatus = ExitStatus::Signal { signal: Signal::KILL, core_dumped: false };
@@ -135,4 +135,31 @@ fn a_process_bound_to_its_starter_ends_with_the_thread_that_started_it() {
     start.parent_death_signal = Some(Signal::TERM);
     let mut child = std::thread::spawn(move || start.start().unwrap()).join().unwrap();
     assert_eq!(ends(&mut child), ExitStatus::Signal { signal: Signal::TERM, core_dumped: false });
+}
+
+/// A program that takes note of the first signal, and waits for something else until the second comes.
+const MISSES_ONE: &str = "left=2; trap 'left=$((left - 1))' TERM; echo; \
+                          while [ $left -gt 0 ]; do read -r never <&3; done; echo ends";
+
+#[test]
+fn a_signal_is_repeated_once_its_sender_has_ended_until_the_receiver_has() {
+    let (never, _gate) = std::io::pipe().unwrap();
+    let (mut pipe, theirs) = std::io::pipe().unwrap();
+    let start = shell(MISSES_ONE).fd(1, theirs.as_fd()).fd(3, never.as_fd());
+    let mut child = start.start().unwrap();
+    drop(theirs);
+    pipe.read_exact(&mut [0; 1]).unwrap();
+    let mut repeater = SignalRepeater::start(&child, Signal::TERM).unwrap().without_pipe();
+    assert_eq!(read(pipe), "ends\n");
+    assert_eq!(ends(&mut child), ExitStatus::Code(0));
+    assert_eq!(ends(&mut repeater), ExitStatus::Code(0), "it has ended as well");
+}
+
+#[test]
+fn a_repeater_that_is_dropped_sends_nothing() {
+    let mut child = start("sleep", &["1000"]).start().unwrap();
+    drop(SignalRepeater::start(&child, Signal::TERM).unwrap());
+    assert_eq!(child.peek(), None);
+    assert_eq!(child.signal(Signal::KILL), Ok(()));
+    assert_eq!(ends(&mut child), KILLED);
 }
