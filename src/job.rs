@@ -8,12 +8,22 @@
 //!     |                                        | scatters the parts: each daemon gets that of its host
 //! ```
 //!
+//! Where the launcher has no table, each daemon [finds](Find) the processes of its host, and they gather the
+//! table for the front end:
+//!
+//! ```text
+//!     | -- how they are found ---------------> | master
+//!     |                                        | scatters that; each daemon looks until its host is whole
+//!     | <-- the table ------------------------ | gathers
+//! ```
+//!
 //! | what fails | what follows |
 //! |---|---|
 //! | the table cannot be read | [`AttachError`]; nothing is launched |
 //! | a host cannot be launched on | as in every launch: [`Policy`](crate::Policy) |
 //! | the master is lost before it has the table | [`FrontEnd::launch_beside`] fails, or [`Member::targets`] |
 //! | a daemon does not ask for its part | its part waits; others get theirs |
+//! | not all processes of a host are found in time | [`TargetsError::Incomplete`] there; the front end knows the others |
 //! | a process has ended, or has become another program | its [`Target`] says so |
 
 use std::collections::BTreeMap;
@@ -25,11 +35,23 @@ use libi_core::ids::Rank;
 pub use libi_job::*;
 use serde::{Deserialize, Serialize};
 
-use crate::{Backend, Bytes, Distribution, Error, FrontEnd, LaunchOptions, Member, Session, Srun};
+use crate::{Backend, Bytes, Distribution, Error, FrontEnd, LaunchOptions, Member, Ranks, Session, Srun};
+
+/// How often a daemon looks for processes that are not there yet.
+const LOOKS_EVERY: Duration = Duration::from_millis(20);
+
+mod ends;
+mod release;
+
+pub use self::ends::{End, Ends};
 
 /// The processes of a job on one host.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Part {
+    /// Whether the front end does not know all processes of the job.
+    is_gathered: bool,
+    /// How they are found, where they are not known.
+    find: Option<Find>,
     executables: Vec<OsBytes>,
     /// The rank, the number of the executable and the process ID of each.
     processes: Vec<(u32, u32, i32)>,
@@ -45,22 +67,40 @@ pub enum TargetsError {
     /// What the front end has sent is no table: it has not launched this daemon beside a job.
     #[error("the front end has sent something else than the processes of a job")]
     NoTable,
+    /// The launcher has no table, and not all processes of this host were found in time.
+    #[error("{found} processes of the job were found on this host{}", of_all(*.all))]
+    Incomplete {
+        /// How many were found.
+        found: usize,
+        /// How many there are, if one of them says so.
+        all: Option<u32>,
+    },
+    /// Ranks that are held in front of their programs were not released in time.
+    #[error("still held: {0}")]
+    Held(Ranks),
 }
 
-/// The parts of a table, in the order of its hosts.
-fn parts(table: &ProcessTable) -> Vec<Part> {
-    let places: BTreeMap<&str, usize> = table.hosts().iter().map(String::as_str).zip(0..).collect();
-    let mut parts: Vec<Part> = table.hosts().iter().map(|_| Part::default()).collect();
-    for process in table.iter() {
+fn of_all(all: Option<u32>) -> String {
+    all.map_or_else(|| ", perhaps of more".to_owned(), |all| format!(" of {all}"))
+}
+
+/// The parts of a job, in the order of its hosts.
+fn parts(job: &Job) -> Vec<Part> {
+    let hosts = job.hosts();
+    let places: BTreeMap<&str, usize> = hosts.iter().copied().zip(0..).collect();
+    let is_gathered = !job.is_whole();
+    let part = |host: &&str| Part { is_gathered, find: job.find_on(host).cloned(), ..Part::default() };
+    let mut parts: Vec<Part> = hosts.iter().map(part).collect();
+    for process in job.processes().iter() {
         let Some(part) = places.get(process.host).and_then(|place| parts.get_mut(*place)) else { continue };
-        let known = part.executables.iter().position(|known| known == process.executable);
-        let executable = known.unwrap_or_else(|| {
-            part.executables.push(process.executable.clone());
-            part.executables.len() - 1
-        });
-        part.processes.push((process.rank.0, executable as u32, process.pid));
+        part.push(process.rank, process.pid, process.executable);
     }
     parts
+}
+
+/// When a timeout is over; of one without end, in a year.
+fn deadline(timeout: Duration) -> Instant {
+    Instant::now() + timeout.min(Duration::from_secs(365 * 24 * 60 * 60))
 }
 
 fn encoded(value: &impl Serialize) -> Bytes {
@@ -69,6 +109,37 @@ fn encoded(value: &impl Serialize) -> Bytes {
 }
 
 impl Part {
+    fn push(&mut self, rank: Rank, pid: i32, executable: &OsBytes) {
+        let known = self.executables.iter().position(|known| known == executable);
+        let executable = known.unwrap_or_else(|| {
+            self.executables.push(executable.clone());
+            self.executables.len() - 1
+        });
+        self.processes.push((rank.0, executable as u32, pid));
+    }
+
+    /// Looks for the processes of this host, until all are there.
+    fn find(&mut self, until: Instant) -> Result<(), TargetsError> {
+        let Some(find) = self.find.take() else { return Ok(()) };
+        loop {
+            let found = find.on_this_machine();
+            let (is_over, is_whole) = (Instant::now() >= until, found.is_whole());
+            if is_whole || is_over {
+                found
+                    .processes
+                    .iter()
+                    .for_each(|(rank, (pid, executable))| self.push(*rank, *pid, executable));
+            }
+            if is_whole {
+                return Ok(());
+            }
+            if is_over {
+                return Err(TargetsError::Incomplete { found: found.processes.len(), all: found.on_host });
+            }
+            std::thread::sleep(LOOKS_EVERY);
+        }
+    }
+
     fn targets(self) -> Option<Vec<Target>> {
         let target = |(rank, executable, pid): (u32, u32, i32)| {
             Some(Target::new(Rank(rank), pid, self.executables.get(executable as usize)?.clone()))
@@ -120,13 +191,38 @@ impl FrontEnd {
         daemon: Distribution,
         options: &LaunchOptions,
     ) -> Result<Session, Error> {
-        let table = job.processes();
         let began = Instant::now();
         let options = &in_slurm_job(job, options);
-        let session = self.launch(&daemon.hosts(table.hosts().join(",").as_str()), options)?;
+        let session = self.launch(&daemon.hosts(job.hosts().join(",").as_str()), options)?;
         let left = options.deadline.saturating_sub(began.elapsed()).max(Duration::from_secs(1));
-        session.send(encoded(&parts(table))).wait(left).map_err(Error::Talk)?;
+        session.send(encoded(&parts(job))).wait(left).map_err(Error::Talk)?;
         Ok(session)
+    }
+}
+
+impl Session {
+    /// All processes of a job beside which this session was [launched](FrontEnd::launch_beside): those that
+    /// are [known](Job::processes), and if these are not all, those that the daemons have found. Called once,
+    /// before other messages of the master are received, and only when the daemons ask for their
+    /// [targets](Member::targets).
+    ///
+    /// # Errors
+    /// The daemons have not answered in time, or the master is lost.
+    pub fn processes_of(&self, job: &Job, timeout: Duration) -> Result<ProcessTable, TargetsError> {
+        let mut table = job.processes().clone();
+        if job.is_whole() {
+            return Ok(table);
+        }
+        let parts = self.gather().wait(timeout)?;
+        for (host, part) in job.hosts().into_iter().zip(parts) {
+            // A daemon that is lost has none.
+            let Ok(part) = postcard::from_bytes::<Part>(&part) else { continue };
+            for (rank, executable, pid) in part.processes {
+                let executable = part.executables.get(executable as usize).cloned().unwrap_or_default();
+                table.insert(Rank(rank), host.to_owned(), executable, pid);
+            }
+        }
+        Ok(table)
     }
 }
 
@@ -136,18 +232,25 @@ impl Member {
     /// before the master receives from the front end.
     ///
     /// # Errors
-    /// The table has not come in time, the master is lost, or this is no such daemon.
+    /// The table has not come in time, the master is lost, or this is no such daemon; or not all processes
+    /// were found here.
     pub fn targets(&self, timeout: Duration) -> Result<Vec<Target>, TargetsError> {
-        let began = Instant::now();
+        let until = deadline(timeout);
+        let left = || until.saturating_duration_since(Instant::now());
         let mut parts = None;
         if self.is_master() {
-            let table = self.recv().wait(timeout)?;
+            let table = self.recv().wait(left())?;
             let table: Vec<Part> = postcard::from_bytes(&table).map_err(|_| TargetsError::NoTable)?;
             parts = Some(table.iter().map(encoded).collect());
         }
-        let left = timeout.saturating_sub(began.elapsed());
-        let part = self.scatter(self.master(), parts).wait(left)?;
-        let part: Part = postcard::from_bytes(&part).map_err(|_| TargetsError::NoTable)?;
+        let part = self.scatter(self.master(), parts).wait(left())?;
+        let mut part: Part = postcard::from_bytes(&part).map_err(|_| TargetsError::NoTable)?;
+        let found = part.find(until);
+        if part.is_gathered {
+            // Other daemons have found theirs.
+            self.gather_to_front(encoded(&part)).wait(left().max(Duration::from_secs(1)))?;
+        }
+        found?;
         part.targets().ok_or(TargetsError::NoTable)
     }
 }

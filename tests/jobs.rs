@@ -1,184 +1,28 @@
-//! Running jobs of Open MPI's `mpirun`, and what is read of them; with the program `libi job` as well.
+//! Running jobs of other launchers than `srun`: what is read of them, daemons beside them, and jobs that are
+//! launched under control.
 //!
 //! Those of `srun` are in `slurm/attaching.rs`, and other processes in the tests of libi-job.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
-use std::time::Duration;
+#[path = "jobs/controlled.rs"]
+mod controlled;
+#[path = "jobs/hydra.rs"]
+mod hydra;
+#[path = "jobs/open_mpi.rs"]
+mod open_mpi;
 
-use libi::job::{AttachError, Flaw, Job, LauncherKind};
-use libi::{Distribution, FrontEnd, LaunchOptions, Rank, Stream};
-use libi_testkit::local::Heard;
-use libi_testkit::native::scratch;
-use libi_testkit::processes::is_traced_or_stopped;
-use libi_testkit::programs;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The library that programs of Open MPI need when they run. Without it no job can be started: a missing
-/// environment, which CI must not have.
-fn library() -> Option<PathBuf> {
-    let output = Command::new("ldconfig").arg("-p").env("PATH", "/usr/sbin:/sbin:/usr/bin").output().ok()?;
-    let text = String::from_utf8(output.stdout).unwrap();
-    let line = text.lines().find(|line| line.contains("libmpi.so.40 "));
-    let found = line.and_then(|line| line.split(" => ").nth(1)).map(PathBuf::from);
-    assert!(found.is_some() || std::env::var_os("CI").is_none(), "Open MPI is not installed");
-    found
-}
-
-/// A program of an MPI job.
-fn rank() -> Option<&'static Path> {
-    static RANK: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let compile = || {
-        let (library, program) = (library()?, scratch().join("rank"));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jobs/rank.c");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-Wall", "-Werror", source, "-o"]).arg(&program).arg(library);
-        assert!(compiler.status().unwrap().success(), "{compiler:?}");
-        Some(program)
+/// The process IDs of ranks, as they say themselves: lines of both numbers.
+fn said(out: impl Read, processes: u32) -> BTreeMap<u32, i32> {
+    let lines = BufReader::new(out).lines().take(processes as usize);
+    let entry = |line: String| {
+        let (rank, pid) = line.split_once(' ').unwrap();
+        (rank.parse().unwrap(), pid.parse().unwrap())
     };
-    RANK.get_or_init(compile).as_deref()
-}
-
-/// A job, which ends with this value.
-struct Mpirun(Child);
-
-impl Mpirun {
-    fn of(processes: u32, program: &Path, words: &[&str]) -> Self {
-        let mut mpirun = Command::new("mpirun");
-        let allowed = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MPIR_DO_NOT_WARN"];
-        mpirun.envs(allowed.map(|name| (name, "1"))).args(["--oversubscribe", "-np", &processes.to_string()]);
-        mpirun.arg(program).args(words).stdin(Stdio::null()).stdout(Stdio::piped());
-        Self(mpirun.spawn().unwrap())
-    }
-
-    /// The process IDs of the ranks, as they say themselves.
-    fn said(&mut self, processes: u32) -> BTreeMap<u32, i32> {
-        let lines = BufReader::new(self.0.stdout.take().unwrap()).lines().take(processes as usize);
-        let entry = |line: String| {
-            let (rank, pid) = line.split_once(' ').unwrap();
-            (rank.parse().unwrap(), pid.parse().unwrap())
-        };
-        lines.map(|line| entry(line.unwrap())).collect()
-    }
-
-    fn pid(&self) -> i32 {
-        self.0.id() as i32
-    }
-}
-
-impl Drop for Mpirun {
-    fn drop(&mut self) {
-        let _ = kill(Pid::from_raw(self.pid()), Signal::SIGTERM);
-        let _ = self.0.wait();
-    }
-}
-
-#[test]
-fn the_table_of_a_running_job_is_what_its_processes_say_of_themselves() {
-    let Some(program) = rank() else { return };
-    for processes in [2, 16] {
-        let mut mpirun = Mpirun::of(processes, program, &[]);
-        let said = mpirun.said(processes);
-        let pid = mpirun.pid();
-        let reads = std::thread::spawn(move || {
-            let job = Job::attach(pid, TIMEOUT).unwrap();
-            // The table is filled once, and can be read again.
-            assert_eq!(Job::attach(pid, TIMEOUT).unwrap().processes(), job.processes());
-            job
-        });
-        while !reads.is_finished() {
-            assert!(!said.values().chain([&pid]).any(|pid| is_traced_or_stopped(*pid)));
-        }
-        let job = reads.join().unwrap();
-        assert_eq!((job.kind(), job.processes().len()), (LauncherKind::OpenMpi, processes as usize));
-        for (rank, pid) in said {
-            let process = job.processes().get(Rank(rank)).unwrap();
-            assert_eq!(process.pid, pid, "rank {rank}");
-            assert_eq!(process.executable.to_string(), program.to_str().unwrap());
-        }
-        drop(mpirun);
-        assert!(!job.is_running());
-    }
-}
-
-/// Open MPI fills its table when all processes have called `MPI_Init`.
-#[test]
-fn a_job_whose_processes_use_no_mpi_has_no_table() {
-    if rank().is_none() {
-        return;
-    }
-    let mpirun = Mpirun::of(2, Path::new("sleep"), &["1000"]);
-    let error = Job::attach(mpirun.pid(), Duration::from_secs(3)).unwrap_err();
-    assert!(matches!(&error, AttachError::Flawed { flaw: Flaw::Empty, .. }), "{error}");
-}
-
-/// All processes of the job are on this machine, and so is the daemon.
-#[test]
-fn a_daemon_knows_the_processes_of_the_job_on_its_host() {
-    let Some(program) = rank() else { return };
-    let mut mpirun = Mpirun::of(4, program, &[]);
-    let said = mpirun.said(4);
-    let job = Job::attach(mpirun.pid(), TIMEOUT).unwrap();
-    let front = FrontEnd::new().unwrap();
-    let daemon = Distribution::new(programs::member()).args(["join", "targets", "finish:10000"]);
-    let session = front.launch_beside(&job, daemon, &LaunchOptions::local()).unwrap();
-    let heard = Heard::all(&front);
-    let target = |(rank, pid): (&u32, &i32)| format!("{rank} {pid} {}", program.display());
-    let expected: Vec<String> = said.iter().map(target).collect();
-    assert_eq!((session.size(), heard.out(0).trim_end()), (1, expected.join(";").as_str()));
-    assert_eq!(job.slurm_job(), None);
-    drop((session, front));
-    assert!(job.is_running() && said.values().all(|pid| Path::new(&format!("/proc/{pid}")).exists()));
-}
-
-/// A front end that launches a daemon beside no job sends no table.
-#[test]
-fn a_daemon_that_was_launched_otherwise_is_told_so() {
-    let front = FrontEnd::new().unwrap();
-    let daemon = Distribution::new(programs::member()).args(["join", "targets"]).hosts("n1");
-    let session = front.launch(&daemon, &LaunchOptions::local()).unwrap();
-    session.send("something else").wait(TIMEOUT).unwrap();
-    let heard = Heard::all(&front);
-    assert!(heard.text(0, Stream::Err).contains("NoTable"), "{}", heard.described());
-}
-
-fn libi(words: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(programs::libi()).arg("job").args(words).output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-    (output.status.code(), out, err)
-}
-
-#[test]
-fn the_program_prints_the_processes_as_lines_as_a_document_and_as_hosts() {
-    let Some(program) = rank() else { return };
-    let mut mpirun = Mpirun::of(3, program, &[]);
-    let (said, pid) = (mpirun.said(3), mpirun.pid().to_string());
-    let (status, lines, _) = libi(&[&pid]);
-    assert_eq!(status, Some(0));
-    let hosts: Vec<&str> = lines.lines().map(|line| line.split(' ').nth(1).unwrap()).collect();
-    let expected: String =
-        said.iter().map(|(rank, pid)| format!("{rank} {} {pid} {}\n", hosts[0], program.display())).collect();
-    assert_eq!(lines, expected);
-    let (_, document, _) = libi(&["--json", &pid]);
-    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
-    assert_eq!(document["launcher"]["kind"], "mpirun of Open MPI");
-    assert_eq!(document["processes"][2]["pid"], said[&2]);
-    assert_eq!(libi(&["--hosts", &pid]).1, format!("{}\n", hosts[0]));
-    drop(mpirun);
-    let own = std::process::id().to_string();
-    for (words, status, said) in [
-        (&[own.as_str()][..], 3, "is no launcher that keeps a process table"),
-        (&["2147483647"], 3, "there is no process 2147483647"),
-        (&["srun"], 2, "invalid value"),
-    ] {
-        let (ended, out, err) = libi(words);
-        assert!(ended == Some(status) && out.is_empty() && err.contains(said), "{words:?}: {err}");
-    }
+    lines.map(|line| entry(line.unwrap())).collect()
 }

@@ -1,6 +1,7 @@
 //! `libi job`: the processes of a running job of another launcher.
 
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use libi::HostList;
@@ -11,9 +12,11 @@ use crate::output::{CliError, print};
 use crate::units;
 
 pub(crate) const EXAMPLES: &str = "\
-The launcher (srun, mpirun of Open MPI, or another one that keeps a table for
-debuggers) is read while it goes on: it is neither stopped nor traced. It has to
-be a process of this machine and of the same user.
+The launcher (srun, mpirun of Open MPI, mpiexec of Hydra, or another one that
+keeps a table for debuggers) is read while it goes on: it is neither stopped nor
+traced. It has to be a process of this machine and of the same user. Hydra has no
+table: of its processes those on this machine are found, and the names of other
+hosts.
 
 Each line has the rank, host, process ID and executable of a process.
 
@@ -48,7 +51,7 @@ pub(crate) fn run(arguments: &JobArgs) -> Result<(), CliError> {
         return print(&(document(&job).to_string() + "\n"));
     }
     if arguments.hosts {
-        let hosts = job.processes().hosts().join(",");
+        let hosts = job.hosts().join(",");
         let list = HostList::parse(&hosts).map_err(|error| CliError::HostList(error, hosts))?;
         return print(&(list.fold() + "\n"));
     }
@@ -56,6 +59,11 @@ pub(crate) fn run(arguments: &JobArgs) -> Result<(), CliError> {
     for process in job.processes().iter() {
         let (rank, host, pid, executable) = (process.rank.0, process.host, process.pid, process.executable);
         let _ = writeln!(text, "{rank} {host} {pid} {executable}");
+    }
+    if !job.is_whole() {
+        let hosts: Vec<&str> = job.hosts().into_iter().filter(|host| job.find_on(host).is_some()).collect();
+        let list = HostList::parse(&hosts.join(",")).map_or_else(|_| hosts.join(","), |list| list.fold());
+        let _ = writeln!(io::stderr(), "libi: {} has no table, and more processes on {list}", job.kind());
     }
     print(&text)
 }
@@ -75,6 +83,8 @@ fn document(job: &Job) -> Value {
             "pid": job.launcher_pid(),
             "executable": job.launcher().to_string(),
         },
+        "hosts": job.hosts(),
+        "whole": job.is_whole(),
         "processes": job.processes().iter().map(process).collect::<Vec<_>>(),
     })
 }

@@ -3,10 +3,15 @@
 //! | state | event | next |
 //! |---|---|---|
 //! | looking | the program, or a library in the order of their mappings, has the variables | reading |
+//! | looking | none has, and it has started daemons of Hydra | finding |
 //! | looking | none has, and the process is [`YOUNG`] | looking again a little later: it may load its libraries |
 //! | reading | the table is empty, and the launcher has a named pipe for requests | asked, once; reading |
 //! | reading | the same, and nothing reads from the pipe yet | reading; asked again a little later |
 //! | reading | as `mpir.rs` says | known, reading again a little later, or refused |
+//! | reading | its ranks are held, and Open MPI fills its table when none is | finding |
+//! | reading | the table of Open MPI or Hydra is empty at the timeout | finding, once: the ranks may not use MPI |
+//! | finding | [`found`] has the same twice, and all that are on this machine | known; others are found on their hosts |
+//! | finding | anything else | again a little later, or refused at the timeout |
 //! | any | the launcher has ended | refused |
 
 use std::fmt;
@@ -21,6 +26,7 @@ use nix::unistd::Pid;
 
 use crate::elf::{self, ElfError, Symbol};
 use crate::error::AttachError;
+use crate::found::{self, Find, FoundHost};
 use crate::memory::{Memory, ProcessMemory};
 use crate::mpir::{self, Flaw, Next, Place, Readings};
 use crate::process::ProcessId;
@@ -49,6 +55,8 @@ pub enum LauncherKind {
     Srun,
     /// Open MPI's or PRRTE's `mpirun`, by whatever name.
     OpenMpi,
+    /// Hydra's `mpiexec`, of MPICH and others. It keeps no process table.
+    Hydra,
     /// Another one that keeps a process table.
     Other,
 }
@@ -58,6 +66,7 @@ impl fmt::Display for LauncherKind {
         f.write_str(match self {
             Self::Srun => "srun",
             Self::OpenMpi => "mpirun of Open MPI",
+            Self::Hydra => "mpiexec of Hydra",
             Self::Other => "a launcher",
         })
     }
@@ -71,6 +80,8 @@ pub struct Job {
     executable: OsBytes,
     table: ProcessTable,
     slurm_job: Option<String>,
+    /// Its hosts, where the launcher has no table of their processes.
+    found: Vec<FoundHost>,
 }
 
 impl Job {
@@ -90,6 +101,11 @@ impl Job {
     /// # Ok::<(), libi_job::AttachError>(())
     /// ```
     pub fn attach(pid: i32, timeout: Duration) -> Result<Self, AttachError> {
+        Self::attach_to(pid, timeout, false)
+    }
+
+    /// The ranks may be held in front of their programs.
+    pub(crate) fn attach_to(pid: i32, timeout: Duration, is_held: bool) -> Result<Self, AttachError> {
         let began = Instant::now();
         // Zero and negative numbers would mean other processes to the system.
         let named = (pid > 0).then(|| ProcessId::of(pid)).flatten().ok_or(AttachError::NoProcess { pid })?;
@@ -97,6 +113,11 @@ impl Job {
             let launcher = named.clone().uppermost();
             match Variables::of(&launcher) {
                 Ok(variables) => break (launcher, variables),
+                Err(AttachError::NoLauncher { .. } | AttachError::Stripped { .. })
+                    if found::is_hydra(&launcher) =>
+                {
+                    return Self::find(launcher, LauncherKind::Hydra, began, timeout);
+                }
                 Err(AttachError::NoLauncher { .. } | AttachError::Stripped { .. })
                     if began.elapsed() < timeout && named.age().is_some_and(|age| age < YOUNG) =>
                 {
@@ -106,7 +127,11 @@ impl Job {
             }
         };
         let executable = launcher.executable();
+        let kind = variables.kind(&executable);
         let memory = ProcessMemory(Pid::from_raw(launcher.pid));
+        if is_held && kind == LauncherKind::OpenMpi {
+            return Self::find(launcher, kind, began, timeout);
+        }
         let (mut readings, mut pause, mut is_asked) = (Readings::default(), FIRST_PAUSE, false);
         loop {
             let reading = mpir::read(&memory, variables.place);
@@ -120,9 +145,8 @@ impl Job {
                 };
             }
             if let Next::Known(table) = readings.take(reading) {
-                let kind = variables.kind(&executable);
                 let slurm_job = variables.number_of_job(&memory).filter(|_| kind == LauncherKind::Srun);
-                return Ok(Self { launcher, kind, executable, table, slurm_job });
+                return Ok(Self { launcher, kind, executable, table, slurm_job, found: Vec::new() });
             }
             let pid = launcher.pid;
             if !launcher.lives() {
@@ -130,9 +154,49 @@ impl Job {
             }
             if left.is_zero() {
                 let flaw = readings.flaw();
-                return Err(AttachError::Flawed { pid, executable, flaw, waited: began.elapsed() });
+                let refused = AttachError::Flawed { pid, executable, flaw, waited: began.elapsed() };
+                let by_daemons = match kind {
+                    _ if flaw != Flaw::Empty => None,
+                    LauncherKind::OpenMpi => Some(kind),
+                    _ => found::is_hydra(&launcher).then_some(LauncherKind::Hydra),
+                };
+                let found = by_daemons.map(|kind| Self::find(launcher, kind, began, timeout));
+                return found.and_then(Result::ok).ok_or(refused);
             }
             std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Finds the hosts of a job by the processes that its launcher has started, and the processes that are
+    /// on this machine.
+    fn find(
+        launcher: ProcessId,
+        kind: LauncherKind,
+        began: Instant,
+        timeout: Duration,
+    ) -> Result<Self, AttachError> {
+        let executable = launcher.executable();
+        let (mut last, mut pause): (Option<Result<found::Reading, Flaw>>, _) = (None, FIRST_PAUSE);
+        let mut is_over = false;
+        loop {
+            let reading = found::read(&launcher, kind);
+            match (reading, last.take()) {
+                (Ok((found, table)), Some(Ok(last))) if (&found, &table) == (&last.0, &last.1) => {
+                    return Ok(Self { launcher, kind, executable, table, slurm_job: None, found });
+                }
+                (reading, _) => last = Some(reading),
+            }
+            let (pid, left) = (launcher.pid, timeout.saturating_sub(began.elapsed()));
+            if !launcher.lives() {
+                return Err(AttachError::Ended { pid, executable });
+            }
+            // What was whole at the timeout is read once more.
+            if left.is_zero() && (std::mem::replace(&mut is_over, true) || !matches!(last, Some(Ok(_)))) {
+                let flaw = last.and_then(Result::err).unwrap_or(Flaw::Changes);
+                return Err(AttachError::Flawed { pid, executable, flaw, waited: began.elapsed() });
+            }
+            std::thread::sleep(pause.min(left.max(FIRST_PAUSE)));
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
@@ -167,10 +231,42 @@ impl Job {
         self.launcher.lives()
     }
 
-    /// The processes of the job, as they were when it was attached to.
+    /// The processes of the job, as they were when it was attached to: all, if it [is whole](Self::is_whole).
     #[must_use]
     pub fn processes(&self) -> &ProcessTable {
         &self.table
+    }
+
+    /// Whether all processes are known. Otherwise those on other machines have to be [found](Self::find_on)
+    /// there, since the launcher has no table of them.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.found.iter().all(|host| host.find.is_here())
+    }
+
+    /// The hosts of the job, each once.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<&str> {
+        if self.found.is_empty() {
+            return self.table.hosts().iter().map(String::as_str).collect();
+        }
+        self.found.iter().map(|host| &*host.name).collect()
+    }
+
+    /// How the processes of a host are found there, if they are not known.
+    #[must_use]
+    pub fn find_on(&self, host: &str) -> Option<&Find> {
+        let found = self.found.iter().find(|found| found.name == host);
+        found.map(|found| &found.find).filter(|find| !find.is_here())
+    }
+
+    /// What is said of all processes was said by their gates: they are to run this program.
+    pub(crate) fn runs(&mut self, program: &OsBytes) {
+        let mut table = ProcessTable::default();
+        for process in self.table.iter() {
+            table.insert(process.rank, process.host.to_owned(), program.clone(), process.pid);
+        }
+        self.table = table;
     }
 }
 

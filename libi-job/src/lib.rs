@@ -4,6 +4,9 @@
 //! of each rank (the MPIR interface). [`Job::attach`] reads it while the launcher goes on: it is not stopped,
 //! not traced, and not changed but for the flag by which launchers of Open MPI are asked to fill the table.
 //!
+//! Launchers of Hydra have no table: their processes are found by what they are told in their environment.
+//! [`Launch`] starts a job by its launcher and holds its ranks in front of their programs.
+//!
 //! | step | what may be wrong | error |
 //! |---|---|---|
 //! | the process | there is none; it has ended | [`NoProcess`], [`Ended`] |
@@ -11,6 +14,7 @@
 //! | symbols of the program and its libraries | none at all; not for this kind of machine; no table | [`Stripped`], [`Foreign`], [`NoLauncher`] |
 //! | Open MPI is asked | its named pipe is gone, or not read | [`NotAsked`] |
 //! | the table | empty, half-written, torn, or nonsense until the deadline | [`Flawed`] |
+//! | what is found without a table | hosts or processes are missing until the deadline | [`Flawed`] |
 //!
 //! [`NoProcess`]: AttachError::NoProcess
 //! [`Ended`]: AttachError::Ended
@@ -27,6 +31,9 @@
 mod attach;
 mod elf;
 mod error;
+mod found;
+mod gate;
+mod launch;
 mod maps;
 mod memory;
 mod mpir;
@@ -36,6 +43,8 @@ mod target;
 
 pub use attach::{Job, LauncherKind};
 pub use error::AttachError;
+pub use found::{Find, Found};
+pub use launch::{Launch, LaunchError, Launched};
 pub use mpir::Flaw;
 pub use table::{JobProcess, ProcessTable};
 pub use target::Target;

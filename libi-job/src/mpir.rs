@@ -60,6 +60,12 @@ pub enum Flaw {
     /// The name of a host or executable is missing, is too long or is not text.
     #[error("entry {0} has no name of a host and of an executable")]
     NoName(u32),
+    /// Not all processes of the job that were started by the launcher's daemons are there.
+    #[error("not all of its processes are there: perhaps some are being started")]
+    Incomplete,
+    /// The launcher's children do not name all hosts of the job.
+    #[error("not all hosts of the job are known: some are started by others than the launcher, or not yet")]
+    UnknownHosts,
     /// It was another one at each reading.
     #[error("it is another one each time it is read")]
     Changes,

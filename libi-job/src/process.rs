@@ -1,5 +1,6 @@
 //! What `/proc` says of a process, and of what it runs.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -101,6 +102,30 @@ impl ProcessId {
             None => AttachError::Forbidden { pid },
         }
     }
+}
+
+/// All processes of this machine, and their parents.
+pub(crate) fn all() -> Vec<(i32, i32)> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter_map(|pid| Some((pid, field(pid, 4)?))).collect()
+}
+
+/// The words of a command line; none of a process that may not be looked at, or has ended.
+pub(crate) fn words(pid: i32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = line.strip_suffix(b"\0").unwrap_or(&line);
+    line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// The environment that a process was started with, as far as it is text.
+pub(crate) fn environment(pid: i32) -> BTreeMap<Vec<u8>, String> {
+    let all = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let variable = |variable: &[u8]| {
+        let at = variable.iter().position(|byte| *byte == b'=')?;
+        Some((variable[..at].to_vec(), String::from_utf8(variable[at + 1..].to_vec()).ok()?))
+    };
+    all.split(|byte| *byte == 0).filter_map(variable).collect()
 }
 
 /// A field of `/proc/PID/stat`, as they are numbered in proc(5); not one of the first three.

@@ -6,6 +6,8 @@ use std::fmt;
 use libi_core::dist::OsBytes;
 use libi_core::ids::Rank;
 
+use crate::mpir::MOST_PROCESSES;
+
 /// All processes of a job, by their ranks.
 ///
 /// Names of hosts and of executables are kept once each, so that a table of 100,000 processes takes about a
@@ -14,10 +16,12 @@ use libi_core::ids::Rank;
 pub struct ProcessTable {
     hosts: Names<String>,
     executables: Names<OsBytes>,
+    /// By rank. Those without a process ID are not known.
     entries: Vec<Entry>,
+    known: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     host: u32,
     executable: u32,
@@ -70,20 +74,33 @@ impl<T: Ord + Clone> Names<T> {
 impl ProcessTable {
     /// Adds the process of the next rank.
     pub(crate) fn push(&mut self, host: String, executable: OsBytes, pid: i32) {
-        let (host, executable) = (self.hosts.number(host), self.executables.number(executable));
-        self.entries.push(Entry { host, executable, pid });
+        self.insert(Rank(self.entries.len() as u32), host, executable, pid);
     }
 
-    /// The number of processes.
+    /// Adds the process of a rank that is not known yet; of more ranks than any job has, none.
+    pub fn insert(&mut self, rank: Rank, host: String, executable: OsBytes, pid: i32) {
+        let at = rank.0 as usize;
+        if at >= MOST_PROCESSES as usize || pid <= 0 {
+            return;
+        }
+        if self.entries.len() <= at {
+            self.entries.resize(at + 1, Entry::default());
+        }
+        self.known += usize::from(self.entries[at].pid == 0);
+        let (host, executable) = (self.hosts.number(host), self.executables.number(executable));
+        self.entries[at] = Entry { host, executable, pid };
+    }
+
+    /// The number of processes that are known.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.known
     }
 
     /// Whether it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.known == 0
     }
 
     /// The hosts, each once, in the order of their first ranks.
@@ -95,7 +112,8 @@ impl ProcessTable {
     /// The process of a rank.
     #[must_use]
     pub fn get(&self, rank: Rank) -> Option<JobProcess<'_>> {
-        let Entry { host, executable, pid } = *self.entries.get(rank.0 as usize)?;
+        let entry = self.entries.get(rank.0 as usize).filter(|entry| entry.pid > 0);
+        let Entry { host, executable, pid } = *entry?;
         let host = self.hosts.all.get(host as usize)?;
         Some(JobProcess { rank, host, executable: self.executables.all.get(executable as usize)?, pid })
     }
@@ -138,5 +156,17 @@ mod tests {
         let third = JobProcess { rank: Rank(2), host: "n1", executable: &name("monitor"), pid: 11 };
         assert_eq!((table.get(Rank(2)), table.get(Rank(3))), (Some(third), None));
         assert_eq!(table.on_host("n1").map(|process| process.rank.0).collect::<Vec<_>>(), [0, 2]);
+    }
+
+    #[test]
+    fn ranks_may_be_unknown() {
+        let mut table = ProcessTable::default();
+        for rank in [5, 2, 5] {
+            table.insert(Rank(rank), "n1".to_owned(), name("solver"), 10 + rank as i32);
+        }
+        assert_eq!(table.iter().map(|process| process.pid).collect::<Vec<_>>(), [12, 15]);
+        assert_eq!((table.len(), table.get(Rank(3)), table.get(Rank(6))), (2, None, None));
+        table.insert(Rank(u32::MAX), "n1".to_owned(), name("solver"), 1);
+        assert_eq!(table.len(), 2, "no job has so many");
     }
 }

@@ -1,8 +1,15 @@
 //! A process of a job on its own host: whether it is still what the launcher has started.
 
+use std::io;
+use std::time::{Duration, Instant};
+
 use libi_core::dist::OsBytes;
 use libi_core::ids::Rank;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
+use crate::gate;
 use crate::process::ProcessId;
 
 /// A process of a job, as a daemon on its host knows it.
@@ -23,6 +30,12 @@ impl Target {
     pub fn new(rank: Rank, pid: i32, executable: OsBytes) -> Self {
         let found = (pid > 0).then(|| ProcessId::of(pid)).flatten().filter(ProcessId::lives);
         Self { rank, pid, executable, found }
+    }
+
+    /// A process that has ended.
+    #[must_use]
+    pub fn gone() -> Self {
+        Self::new(Rank(0), 0, OsBytes::default())
     }
 
     /// Its rank in the job.
@@ -47,6 +60,34 @@ impl Target {
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.found.as_ref().is_some_and(ProcessId::lives)
+    }
+
+    /// Whether it is held in front of its program, as a job that was launched under control is at first.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.is_running() && gate::program(self.pid).is_some()
+    }
+
+    /// Lets it go on to its program, if it is held. Others have the signal as well (SIGCONT), and are none the
+    /// worse for it.
+    ///
+    /// # Errors
+    /// It may not be signalled, or is still held at the timeout.
+    pub fn release(&self, timeout: Duration) -> io::Result<()> {
+        let began = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        while self.is_held() {
+            match kill(Pid::from_raw(self.pid), Signal::SIGCONT) {
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            if began.elapsed() >= timeout {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        Ok(())
     }
 
     /// The executable that it runs now, which may be another one than was started; `None` if it has ended or

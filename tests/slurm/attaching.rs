@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use libi::job::{Job, LauncherKind};
+use libi::job::{Job, JobProcess, Launch, LauncherKind, Target};
 use libi::{FrontEnd, Rank};
-use libi_testkit::labs::{Marked, Slurm};
+use libi_testkit::labs::{Marked, Slurm, within};
 use libi_testkit::local::Heard;
 use libi_testkit::processes::{environment, is_traced_or_stopped};
+use libi_testkit::{native, programs};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -126,6 +128,53 @@ fn no_process_of_a_job_is_stopped_or_traced_while_it_is_read() {
     reads.join().unwrap();
     assert!(looks > 0);
     drop(running);
+    lab.nothing_is_left();
+}
+
+/// The ranks of a job are held in front of their programs, wherever they are, until each is let go.
+#[test]
+fn a_job_is_launched_under_control() {
+    let Some(lab) = Slurm::up() else { return };
+    for (nodes, processes) in [(1, 2), (16, 32)] {
+        let srun = ["srun", &format!("-N{nodes}"), &format!("-n{processes}"), "-O"].map(str::to_owned);
+        let launch = Launch::new(srun, ["/bin/sh", "-c", "echo $SLURM_PROCID; exit 7"]);
+        let mut command = launch.command().unwrap();
+        let plain = lab.plain("srun");
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut launched = launch.start_as(&mut command).unwrap();
+        let job = launched.attach(TIMEOUT).unwrap();
+        assert_eq!((job.processes().len(), job.hosts().len()), (processes as usize, nodes as usize));
+        // All nodes are on this machine.
+        let target =
+            |process: JobProcess<'_>| Target::new(process.rank, process.pid, process.executable.clone());
+        let targets: Vec<Target> = job.processes().iter().map(target).collect();
+        within(TIMEOUT, "all are held", || targets.iter().all(Target::is_held));
+        targets[1].release(TIMEOUT).unwrap();
+        let mut said = BufReader::new(launched.launcher().stdout.take().unwrap()).lines();
+        assert_eq!(said.next().unwrap().unwrap(), "1");
+        let held = targets.iter().filter(|target| target.is_held());
+        assert_eq!(held.count(), processes as usize - 1);
+        targets.iter().for_each(|target| target.release(TIMEOUT).unwrap());
+        assert_eq!(said.map(Result::unwrap).count(), processes as usize - 1);
+        assert_eq!(launched.wait(TIMEOUT).unwrap().expect("it ends").code(), Some(7));
+    }
+    lab.nothing_is_left();
+}
+
+/// The example has its daemons started in the Slurm job of the ranks.
+#[test]
+fn daemons_are_in_place_before_a_job_begins() {
+    let Some(lab) = Slurm::up() else { return };
+    let tool = Path::new(programs::libi()).parent().unwrap().join("examples/controlled");
+    let mut command = lab.plain(tool.to_str().unwrap());
+    command.args(["srun", "-N4", "-n8", "-O", "--", "/bin/sh", "-c", "echo began $SLURM_PROCID"]);
+    let ended = native::run_command(&mut command, TIMEOUT);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
+    let lines: Vec<&str> = ended.out.lines().collect();
+    let of = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
+    assert_eq!((of("held: rank "), of("began ")), (8, 8), "{}", ended.out);
+    assert_eq!(lines.last(), Some(&"the job has ended: exit status: 0"));
     lab.nothing_is_left();
 }
 

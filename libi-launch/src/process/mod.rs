@@ -83,3 +83,10 @@ pub use repeater::SignalRepeater;
 pub use spawn::LONG_FD_TABLE;
 pub use start::{FdSource, Start};
 pub use watch::WatchMethod;
+
+/// A descriptor of any process of this machine that is readable once that has ended; `None` if it has, or the
+/// system has no such descriptors.
+#[must_use]
+pub fn open_pidfd(pid: i32) -> Option<std::os::fd::OwnedFd> {
+    sys::pidfd_open(pid)
+}

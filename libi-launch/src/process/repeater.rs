@@ -44,7 +44,8 @@ while [ "$(began $pid)" = "$first" ]; do
 done 2> /dev/null
 "#;
 
-/// See the [module](self).
+/// A shell that sends a signal to a child each second once this process has ended, until the child has as well;
+/// SIGKILL after a minute. Dropped, it is killed, and sends nothing.
 #[derive(Debug)]
 pub struct SignalRepeater {
     /// Dropped first: else the repeater would take the end of the pipe for that of this process.

@@ -133,7 +133,7 @@ pub(super) fn pidfd_kill(pidfd: BorrowedFd<'_>, signal: Signal, group: bool) -> 
     checked(result as c_int).map(drop)
 }
 
-/// A pidfd of a child that has not been waited for.
+/// A pidfd of a process: the child with this ID, if it has not been waited for.
 pub(super) fn pidfd_open(pid: i32) -> Option<OwnedFd> {
     // SAFETY: numbers. The kernel sets close-on-exec.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, NO_FLAGS) };

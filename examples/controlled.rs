@@ -1,0 +1,96 @@
+//! A tool that has its daemons in place before a parallel job begins: the ranks are held in front of their
+//! program, until the tool lets them go.
+//!
+//! ```text
+//! $ cargo run --release --example controlled -- mpiexec.hydra -n 3 -- /bin/echo hello
+//! held: rank 0, process 4711 on node1
+//! held: rank 1, process 4712 on node1
+//! held: rank 2, process 4713 on node1
+//! rank 0 was let go
+//! hello
+//! all were let go
+//! hello
+//! hello
+//! the job has ended: exit status: 0
+//! ```
+//!
+//! In front of `--` is the command line of a launcher (`srun`, `mpirun` of Open MPI, `mpiexec` of MPICH),
+//! behind it the program of the job. Daemons are started by `srun` in its Slurm job, through ssh where ranks
+//! are on other machines, and here otherwise. If the tool is killed, the job goes on, after five seconds.
+//!
+//! The program is two: started by a user it is the tool; started by the tool it is a daemon.
+
+use std::error::Error;
+use std::time::Duration;
+
+use libi::job::{End, Ends, Job, Launch, LauncherKind};
+use libi::{CommError, Distribution, FrontEnd, InitError, LaunchOptions, Member, Rank, Ranks, Srun, Ssh};
+
+type Done<T = ()> = Result<T, Box<dyn Error>>;
+
+/// The timeout of every call.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the job waits for the tool.
+const HOLD: Duration = Duration::from_secs(5);
+
+fn main() -> Done {
+    match Member::init() {
+        Ok(member) => serve(&member),
+        Err(InitError::StartedByHand) => control(&std::env::args().skip(1).collect::<Vec<_>>()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The tool.
+fn control(words: &[String]) -> Done {
+    let Some(at) = words.iter().position(|word| word == "--") else {
+        return Err("usage: controlled LAUNCHER [OPTION...] -- PROGRAM [WORD...]".into());
+    };
+    let mut launched = Launch::new(&words[..at], &words[at + 1..]).hold(HOLD).start()?;
+    let job = launched.attach(TIMEOUT)?;
+
+    let front_end = FrontEnd::new()?;
+    let daemons = Distribution::new(std::env::current_exe()?);
+    let session = front_end.launch_beside(&job, daemons, &options(&job))?;
+    let table = session.processes_of(&job, TIMEOUT)?;
+    for process in table.iter() {
+        println!("held: {}, process {} on {}", process.rank, process.pid, process.host);
+    }
+    session.release(&[Rank(0)].into_iter().collect(), TIMEOUT)?;
+    println!("rank 0 was let go");
+    session.release(&table.iter().map(|process| process.rank).collect(), TIMEOUT)?;
+    println!("all were let go");
+
+    if let Some(status) = launched.wait(Duration::MAX)? {
+        println!("the job has ended: {status}");
+    }
+    Ok(())
+}
+
+fn options(job: &Job) -> LaunchOptions {
+    let options = LaunchOptions::local();
+    match job.kind() {
+        LauncherKind::Srun => options.backend(Srun::new()),
+        _ if job.is_whole() => options,
+        _ => options.backend(Ssh::new()),
+    }
+}
+
+/// A daemon: lets go what it is told to, and sees how its processes end.
+fn serve(member: &Member) -> Done {
+    let targets = member.targets(TIMEOUT)?;
+    let mut released = Ranks::new();
+    while !targets.iter().all(|target| released.contains(target.rank())) {
+        match member.release_when_told(&targets, TIMEOUT) {
+            Ok(ranks) => released.add_all(&ranks),
+            Err(libi::job::TargetsError::Talk(CommError::FrontEndLost | CommError::Ended)) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut ends = Ends::of(&targets);
+    while let Some(End::Process(rank)) = ends.next(Duration::MAX) {
+        log::debug!("{rank} has ended");
+    }
+    member.drain(TIMEOUT)?;
+    Ok(())
+}

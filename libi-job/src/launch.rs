@@ -1,0 +1,179 @@
+//! Launching a job under control: its ranks are held in front of their programs until they are released.
+//!
+//! ```text
+//!   tool                          launcher (srun, mpirun, mpiexec)        each rank
+//!     | Launch::start: the program behind a gate                            |
+//!     | ---------------------------> | -------------------------------> held |
+//!     | Launched::attach: who and where they are                            |
+//!     | == daemons beside them ======================================> Target::release
+//!     |                                                                     | the program
+//! ```
+//!
+//! | what fails | what follows |
+//! |---|---|
+//! | the launcher cannot be started | [`LaunchError`] |
+//! | it ends before all ranks are there | [`AttachError::Ended`], and its exit status |
+//! | the tool ends, or a daemon | what is held goes on at the time limit |
+//! | a program cannot be executed | its rank ends with 126 or 127, as in a shell |
+//!
+//! Input, output and exit status of the job are the launcher's.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use libi_core::dist::OsBytes;
+
+use crate::attach::Job;
+use crate::error::AttachError;
+use crate::gate;
+
+/// How long ranks are held at most unless the caller chooses.
+const DEFAULT_HOLD: Duration = Duration::from_secs(60);
+/// How long to wait before the launcher is looked at again: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// A job that is launched by its own launcher, with its ranks held in front of their programs.
+///
+/// ```no_run
+/// use std::time::{Duration, Instant};
+/// use libi_job::Launch;
+///
+/// let mut launched = Launch::new(["srun", "-n", "64"], ["/opt/solver", "--steps", "10"]).start()?;
+/// let job = launched.attach(Duration::from_secs(30))?;
+/// println!("{} processes are held on {:?}", job.processes().len(), job.hosts());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Launch {
+    launcher: Vec<OsString>,
+    program: Vec<OsString>,
+    hold: Duration,
+}
+
+/// Why a job was not launched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// There is no word for the launcher, or none for the program.
+    #[error("the command line has no {0}")]
+    Missing(&'static str),
+    /// The launcher starts more than one program, so that there is no place for a gate.
+    #[error("{0} on the launcher's command line: only jobs of one program can be held")]
+    ManyPrograms(String),
+    /// The launcher cannot be started.
+    #[error("{launcher} cannot be started: {why}")]
+    NotStarted {
+        /// Its name.
+        launcher: String,
+        /// What the system said.
+        why: io::Error,
+    },
+}
+
+impl Launch {
+    /// The words of the launcher and its options, and those of the program that its ranks run.
+    pub fn new<L: AsRef<OsStr>, P: AsRef<OsStr>>(
+        launcher: impl IntoIterator<Item = L>,
+        program: impl IntoIterator<Item = P>,
+    ) -> Self {
+        Self {
+            launcher: launcher.into_iter().map(|word| word.as_ref().to_owned()).collect(),
+            program: program.into_iter().map(|word| word.as_ref().to_owned()).collect(),
+            hold: DEFAULT_HOLD,
+        }
+    }
+
+    /// How long ranks are held at most, in whole seconds: by default a minute. Then they go on, whether they
+    /// were released or not.
+    #[must_use]
+    pub const fn hold(mut self, limit: Duration) -> Self {
+        self.hold = limit;
+        self
+    }
+
+    /// The command that starts the job: for its directory, environment and standard streams.
+    ///
+    /// # Errors
+    /// A part of the command line is missing, or it has several programs.
+    pub fn command(&self) -> Result<Command, LaunchError> {
+        let [name, options @ ..] = &self.launcher[..] else { return Err(LaunchError::Missing("launcher")) };
+        if self.program.is_empty() {
+            return Err(LaunchError::Missing("program"));
+        }
+        let many = |word: &&OsString| {
+            let word = word.as_bytes();
+            word == b":" || word == b"--multi-prog" || word == b"--app"
+        };
+        let words = options.iter().chain(&self.program);
+        if let Some(word) = words.clone().find(many).filter(|word| options.contains(word) || *word == ":") {
+            return Err(LaunchError::ManyPrograms(word.to_string_lossy().into_owned()));
+        }
+        let mut command = Command::new(name);
+        command.args(options).args(gate::words(self.hold)).args(&self.program);
+        Ok(command)
+    }
+
+    /// Starts the job with the standard streams of this process.
+    ///
+    /// # Errors
+    /// See [`LaunchError`].
+    pub fn start(&self) -> Result<Launched, LaunchError> {
+        self.start_as(&mut self.command()?)
+    }
+
+    /// Starts the job by its [command](Self::command).
+    ///
+    /// # Errors
+    /// See [`LaunchError`].
+    pub fn start_as(&self, command: &mut Command) -> Result<Launched, LaunchError> {
+        let launcher = command.get_program().to_string_lossy().into_owned();
+        let child = command.spawn().map_err(|why| LaunchError::NotStarted { launcher, why })?;
+        let program = self.program.first().and_then(|program| OsBytes::new(program.as_bytes()).ok());
+        Ok(Launched { child, program: program.unwrap_or_default() })
+    }
+}
+
+/// A job that was launched under control. It goes on when this value is dropped, and what is held does at
+/// the time limit.
+#[derive(Debug)]
+pub struct Launched {
+    child: Child,
+    program: OsBytes,
+}
+
+impl Launched {
+    /// Finds the ranks of the job, once all are held, as [`Job::attach`] does.
+    ///
+    /// # Errors
+    /// See [`AttachError`].
+    pub fn attach(&self, timeout: Duration) -> Result<Job, AttachError> {
+        let mut job = Job::attach_to(self.child.id().cast_signed(), timeout, true)?;
+        job.runs(&self.program);
+        Ok(job)
+    }
+
+    /// The launcher, for its standard streams and for signals.
+    pub fn launcher(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Waits for the end of the job, which is that of the launcher; `None` at the timeout.
+    ///
+    /// # Errors
+    /// The status of the launcher was collected elsewhere.
+    pub fn wait(&mut self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+        let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
+        loop {
+            let left = timeout.saturating_sub(began.elapsed());
+            match self.child.try_wait()? {
+                None if !left.is_zero() => std::thread::sleep(pause.min(left)),
+                ended => return Ok(ended),
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
