@@ -87,6 +87,13 @@ typedef struct libi_front libi_front;
 typedef struct libi_hosts libi_hosts;
 
 /**
+ * A running job of another launcher (srun, mpirun, ...), as it was when it was attached to. It
+ * does not change, any number of threads may use it, and the job goes on when it is freed. Since
+ * 0.1.
+ */
+typedef struct libi_job libi_job;
+
+/**
  * Where the ranks of a session run. It depends on the distributions only, not on the launch. It
  * does not change, and any number of threads may use it. Since 0.1.
  */
@@ -141,6 +148,12 @@ typedef struct libi_options libi_options;
 typedef struct libi_pending libi_pending;
 
 /**
+ * Processes of a job, in the order of their ranks. They do not change, any number of threads may
+ * use them, and they are independent of the object that they were read from. Since 0.1.
+ */
+typedef struct libi_processes libi_processes;
+
+/**
  * The result of a launch, host by host. It does not change, and any number of threads may use
  * it. Since 0.1.
  */
@@ -151,6 +164,12 @@ typedef struct libi_report libi_report;
  * 0.1.
  */
 typedef struct libi_session libi_session;
+
+/**
+ * The processes of a job on this host, as a daemon beside it has them. Any number of threads may
+ * use them. Since 0.1.
+ */
+typedef struct libi_targets libi_targets;
 
 /**
  * The value that a libi_fold changes. Only the function that it was passed to may use it, until
@@ -1224,6 +1243,22 @@ libi_timeout libi_front_next_timeout(const libi_front *front);
  */
 libi_result libi_front_dispatch(libi_front *front);
 
+/**
+ * Launches a daemon on each host of a job, as libi_front_launch() does, and hands out the
+ * processes: each daemon gets those of its host by libi_member_targets(). What the distribution
+ * says of hosts is replaced. Beside a job of srun the daemons are started in its Slurm job,
+ * unless the options name another backend or Slurm job.
+ *
+ * *session is the new session, to be freed with libi_session_free(). Returns as
+ * libi_front_launch(), or as libi_session_send() if the master is lost before it has the table.
+ * Since 0.1.
+ */
+libi_result libi_front_launch_beside(libi_front *front,
+                                     const libi_job *job,
+                                     const libi_distribution *daemon,
+                                     const libi_options *options,
+                                     libi_session **session);
+
 /* ---- Sessions, as their front end has them --------------------------------------------------- */
 
 /** The stages of a session. Since 0.1. */
@@ -1549,6 +1584,31 @@ libi_result libi_session_spawn(libi_session *session,
  * Returns how many there are; 0 for NULL. Since 0.1.
  */
 size_t libi_session_live_hosts(const libi_session *session, uint32_t *hosts, size_t room);
+
+/**
+ * All processes of the job that this session was launched beside, once the daemons have called
+ * libi_member_targets(): those that are known, and if these are not all, those that the daemons
+ * have found. Called once, before libi_session_gather().
+ *
+ * *processes is the new object, to be freed with libi_processes_free(). Returns as
+ * libi_session_gather(). Since 0.1.
+ */
+libi_result libi_session_processes_of(libi_session *session,
+                                      const libi_job *job,
+                                      libi_processes **processes,
+                                      libi_timeout timeout);
+
+/**
+ * Lets these ranks of a job beside the session go on to their program, where they are held, and
+ * waits until they do. All daemons call libi_member_release_when_told().
+ *
+ * Returns LIBI_OK; LIBI_ERR_TIMED_OUT (libi_last_error() names ranks that are still held); or as
+ * libi_session_broadcast() and libi_session_gather(). Since 0.1.
+ */
+libi_result libi_session_release(libi_session *session,
+                                 const uint32_t *ranks,
+                                 size_t count,
+                                 libi_timeout timeout);
 
 /* ---- Layouts: where ranks run ---------------------------------------------------------------- */
 
@@ -2909,6 +2969,215 @@ uint32_t libi_member_restarts(const libi_member *member);
  * this member; LIBI_ERR_ENDED. *call is 0 after a failure. Since 0.1.
  */
 libi_result libi_member_first_call(libi_member *member, uint64_t *call, libi_timeout timeout);
+
+/**
+ * The processes of the job on this host, in a daemon that was launched with
+ * libi_front_launch_beside(). All daemons call this once, before other collective operations,
+ * and before the master receives from the front end.
+ *
+ * *targets is the new object, to be freed with libi_targets_free(). Returns LIBI_OK;
+ * LIBI_ERR_STATE if this is no such daemon; LIBI_ERR_TIMED_OUT if the table has not come, or not
+ * all processes were found here; or as libi_member_recv() and libi_member_scatter(). Since 0.1.
+ */
+libi_result libi_member_targets(libi_member *member, libi_targets **targets, libi_timeout timeout);
+
+/**
+ * Lets those of these targets go that the front end names with libi_session_release(). A
+ * collective operation, called once for each that the front end calls. *released is the number
+ * of all ranks that it has named, here and on other hosts; released may be NULL.
+ *
+ * Returns LIBI_OK, or as libi_member_broadcast_from_front() and libi_member_gather_to_front().
+ * Since 0.1.
+ */
+libi_result libi_member_release_when_told(libi_member *member,
+                                          const libi_targets *targets,
+                                          size_t *released,
+                                          libi_timeout timeout);
+
+/* ---- Processes of a job ---------------------------------------------------------------------- */
+
+/** A process of a job. The strings belong to the libi_processes. Since 0.1. */
+typedef struct libi_processes_entry_info {
+  /** Its rank in the job. */
+  uint32_t rank;
+  /** Its process ID on its host. */
+  int32_t pid;
+  /** Its host, as the launcher of the job names it. */
+  const char *host_name;
+  /** Its executable, as the launcher names it: perhaps without a directory. */
+  const char *executable;
+} libi_processes_entry_info;
+
+/** Frees a list of processes. NULL is allowed. Since 0.1. */
+void libi_processes_free(libi_processes *processes);
+
+/** The number of processes; 0 for NULL. Since 0.1. */
+size_t libi_processes_count(const libi_processes *processes);
+
+/**
+ * Fills *info with a process, counted from 0.
+ *
+ * Returns LIBI_OK, or LIBI_NONE if there is no such process. Since 0.1.
+ */
+libi_result libi_processes_entry(const libi_processes *processes,
+                                 size_t index,
+                                 libi_processes_entry_info *info,
+                                 size_t size);
+
+/* ---- Jobs of other launchers ----------------------------------------------------------------- */
+
+/**
+ * Which program has launched a job. Later versions may have more: treat what is unknown as
+ * LIBI_LAUNCHER_OTHER. Since 0.1.
+ */
+typedef enum libi_launcher {
+  /** One that has a process table for debuggers. */
+  LIBI_LAUNCHER_OTHER = 0,
+  /** srun of Slurm. */
+  LIBI_LAUNCHER_SRUN = 1,
+  /** mpirun of Open MPI. */
+  LIBI_LAUNCHER_OPEN_MPI = 2,
+  /** mpiexec of Hydra, which has no table. */
+  LIBI_LAUNCHER_HYDRA = 3
+} libi_launcher;
+
+/** A job as a whole. The strings belong to the libi_job. Since 0.1. */
+typedef struct libi_job_info {
+  /** Which program has launched it. */
+  libi_launcher kind;
+  /** The process ID of the launcher. It may be an ancestor of the process that was named. */
+  int32_t launcher_pid;
+  /** The executable of the launcher. */
+  const char *launcher;
+  /** The number of its Slurm job, or NULL. */
+  const char *slurm_job;
+  /** The number of its hosts: see libi_job_host(). */
+  uint32_t hosts;
+  /** The number of its processes that are known. */
+  uint32_t processes;
+  /**
+   * Whether these are all. Otherwise daemons find those on other hosts: see
+   * libi_session_processes_of().
+   */
+  bool is_whole;
+  /** Whether the launcher runs now. */
+  bool is_running;
+} libi_job_info;
+
+/**
+ * Finds the processes of the job that the process with this ID has launched, on this machine.
+ * The launcher goes on: it is neither stopped nor traced. A table that is still being written is
+ * read again until the timeout is over.
+ *
+ * *job is the new object, to be freed with libi_job_free(). Returns LIBI_OK, LIBI_ERR_NULL, or
+ * LIBI_ERR_NOT_ATTACHED: libi_last_error() says what is in the way, and what would help. Since
+ * 0.1.
+ */
+libi_result libi_job_attach(int32_t pid, libi_job **job, libi_timeout timeout);
+
+/**
+ * Launches a job by its own launcher, with its ranks held in front of their program, and waits
+ * until all are. Both are arrays of words that end with NULL: the launcher with its options, and
+ * the program with its arguments. The standard streams of the job are those of this process. A
+ * rank goes on when it is released, or when it has been held for hold_ms, rounded up to a
+ * second: a tool that dies holds no job for ever. No process is stopped or traced.
+ *
+ * *job is the new object, to be freed with libi_job_free(). Returns LIBI_OK; LIBI_ERR_ARGUMENT
+ * for a command line of several programs; LIBI_ERR_SYSTEM if the launcher cannot be started;
+ * LIBI_ERR_NOT_ATTACHED if not all ranks were there in time, or the launcher has ended; or
+ * LIBI_ERR_NULL. Since 0.1.
+ */
+libi_result libi_job_launch(const char *const *launcher,
+                            const char *const *program,
+                            libi_timeout hold_ms,
+                            libi_job **job,
+                            libi_timeout timeout);
+
+/** Frees a job, which goes on. NULL is allowed. Since 0.1. */
+void libi_job_free(libi_job *job);
+
+/** Fills *info with the job as a whole. Since 0.1. */
+libi_result libi_job_query(const libi_job *job, libi_job_info *info, size_t size);
+
+/**
+ * The name of a host of the job, counted from 0, as the launcher names it; NULL if there is no
+ * such host. It belongs to the libi_job. Since 0.1.
+ */
+const char *libi_job_host(const libi_job *job, uint32_t index);
+
+/**
+ * The processes of the job that are known.
+ *
+ * *processes is the new object, to be freed with libi_processes_free(). Since 0.1.
+ */
+libi_result libi_job_processes(const libi_job *job, libi_processes **processes);
+
+/**
+ * Waits for the end of the launcher, with which the job is over. *status is as waitpid() fills
+ * it for a job of libi_job_launch(), and -1 for others, whose launcher is no child of this
+ * process; status may be NULL.
+ *
+ * Returns LIBI_OK if it has ended, or LIBI_NOT_YET at the timeout. Since 0.1.
+ */
+libi_result libi_job_wait(const libi_job *job, int *status, libi_timeout timeout);
+
+/* ---- Processes of a job on the host of a daemon ---------------------------------------------- */
+
+/** A process of the job on this host. The string belongs to the libi_targets. Since 0.1. */
+typedef struct libi_targets_entry_info {
+  /** Its rank in the job. */
+  uint32_t rank;
+  /** Its process ID. */
+  int32_t pid;
+  /** What the launcher has started. */
+  const char *executable;
+  /**
+   * Whether it runs now: the process that was there at first, and not another one that has
+   * its number.
+   */
+  bool is_running;
+  /** Whether it is held in front of its program now: see libi_job_launch(). */
+  bool is_held;
+} libi_targets_entry_info;
+
+/**
+ * Frees a list of targets. What is held stays held, until its time is over. NULL is allowed.
+ * Since 0.1.
+ */
+void libi_targets_free(libi_targets *targets);
+
+/** The number of targets; 0 for NULL. Since 0.1. */
+size_t libi_targets_count(const libi_targets *targets);
+
+/**
+ * Fills *info with a target, counted from 0 in the order of the ranks.
+ *
+ * Returns LIBI_OK, or LIBI_NONE if there is no such target. Since 0.1.
+ */
+libi_result libi_targets_entry(const libi_targets *targets,
+                               size_t index,
+                               libi_targets_entry_info *info,
+                               size_t size);
+
+/**
+ * Lets a target, counted from 0, go on to its program, if it is held, and waits until it does.
+ *
+ * Returns LIBI_OK, also if it was not held; LIBI_NONE if there is no such target;
+ * LIBI_ERR_TIMED_OUT if it is still held; or LIBI_ERR_SYSTEM if it may not be signalled. Since
+ * 0.1.
+ */
+libi_result libi_targets_release(const libi_targets *targets, size_t index, libi_timeout timeout);
+
+/**
+ * Waits for the next target that ends. Each is told once; its exit status is known to the
+ * launcher alone. One thread at a time: others wait.
+ *
+ * Returns LIBI_OK with its rank in *rank; LIBI_NOT_YET at the timeout; or LIBI_NONE if all have
+ * ended and were told. Since 0.1.
+ */
+libi_result libi_targets_next_end(const libi_targets *targets,
+                                  uint32_t *rank,
+                                  libi_timeout timeout);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -454,6 +454,76 @@ inline std::vector<const libi_distribution *> handles(const distributions &all) 
 }
 } // namespace detail
 
+/** Processes of a job of another launcher, in the order of their ranks. */
+class processes : public detail::owned<libi_processes, libi_processes_free> {
+public:
+    using owned::owned;
+    std::size_t size() const noexcept { return libi_processes_count(get()); }
+    /** A process, whose strings are valid as long as this object; zeros if there is none. */
+    libi_processes_entry_info entry(std::size_t index) const noexcept {
+        return detail::query<libi_processes_entry_info>(libi_processes_entry, get(), index);
+    }
+};
+
+/** A job of another launcher. It goes on when this object is gone. */
+class job : public detail::owned<libi_job, libi_job_free> {
+public:
+    using owned::owned;
+    /** The job that the process with this ID has launched, on this machine. */
+    static job attach(std::int32_t pid, milliseconds timeout) {
+        libi_job *found = nullptr;
+        detail::check(libi_job_attach(pid, &found, detail::timeout_of(timeout)));
+        return job(found);
+    }
+    /** Launches a job by its launcher, with its ranks held in front of their program for this long at most. */
+    static job launch(const std::vector<std::string> &launcher, const std::vector<std::string> &program,
+                      milliseconds hold, milliseconds timeout) {
+        const auto words = [](const std::vector<std::string> &strings) {
+            std::vector<const char *> pointers;
+            for (const std::string &word : strings) pointers.push_back(word.c_str());
+            pointers.push_back(nullptr);
+            return pointers;
+        };
+        libi_job *begun = nullptr;
+        detail::check(libi_job_launch(words(launcher).data(), words(program).data(), hold.count(), &begun,
+                                      detail::timeout_of(timeout)));
+        return job(begun);
+    }
+    libi_job_info info() const noexcept { return detail::query<libi_job_info>(libi_job_query, get()); }
+    /** The hosts, as the launcher names them. */
+    std::vector<std::string> hosts() const {
+        std::vector<std::string> names;
+        for (std::uint32_t host = 0; host < info().hosts; ++host)
+            names.push_back(detail::string(libi_job_host(get(), host)));
+        return names;
+    }
+    /** The processes that are known. */
+    libi::processes processes() const { return make<libi::processes, libi_processes>(libi_job_processes); }
+    /** Waits for the end of the launcher. Whether it has ended; *status as of waitpid(), or -1. */
+    bool wait(milliseconds timeout, int *status = nullptr) const {
+        return detail::check(libi_job_wait(get(), status, detail::timeout_of(timeout)));
+    }
+};
+
+/** The processes of a job on this host, in a daemon beside it. */
+class targets : public detail::owned<libi_targets, libi_targets_free> {
+public:
+    using owned::owned;
+    std::size_t size() const noexcept { return libi_targets_count(get()); }
+    /** A target, whose string is valid as long as this object; zeros if there is none. */
+    libi_targets_entry_info entry(std::size_t index) const noexcept {
+        return detail::query<libi_targets_entry_info>(libi_targets_entry, get(), index);
+    }
+    /** Lets a target that is held go on to its program. */
+    void release(std::size_t index, milliseconds timeout) const {
+        detail::check(libi_targets_release(get(), index, detail::timeout_of(timeout)));
+    }
+    /** Waits for the next target that ends. False at the timeout, and when all were told. */
+    bool next_end(std::uint32_t &rank, milliseconds timeout) const {
+        return detail::check(libi_targets_next_end(get(), &rank, detail::timeout_of(timeout)));
+    }
+};
+
 /** A session. The destructor ends it: members that have not detached are killed. */
 class session : public detail::owned<libi_session, libi_session_free> {
 public:
@@ -520,6 +590,17 @@ public:
     }
     /** What all members pass to gather_to_front(): a part for each rank. */
     data gather(milliseconds timeout) { return wait_for_data<data>(timeout, libi_session_gather); }
+    /** All processes of the job that this session was launched beside. Called once. */
+    processes processes_of(const job &of, milliseconds timeout) {
+        libi_processes *all = nullptr;
+        detail::check(libi_session_processes_of(get(), of.get(), &all, detail::timeout_of(timeout)));
+        return processes(all);
+    }
+    /** Lets ranks of a job that are held go on to their program. Daemons call release_when_told(). */
+    void release(const std::vector<std::uint32_t> &ranks, milliseconds timeout) {
+        detail::check(
+            libi_session_release(get(), ranks.data(), ranks.size(), detail::timeout_of(timeout)));
+    }
     pending start_send(bytes what) {
         return make<pending, libi_pending>(libi_session_start_send, what.data(), what.size());
     }
@@ -550,6 +631,12 @@ public:
     }
     std::vector<session> start(const distributions &what, const options &how = options()) {
         return begin(libi_front_start, what, how);
+    }
+    /** Launches a daemon on each host of a job. */
+    session launch_beside(const job &of, const distribution &daemon, const options &how = options()) {
+        libi_session *begun = nullptr;
+        detail::check(libi_front_launch_beside(get(), of.get(), daemon.get(), how.get(), &begun));
+        return session(begun);
     }
     /** The session that was launched with options::detached() and has this ticket file. */
     session attach(const std::string &ticket, milliseconds timeout) {
@@ -631,6 +718,19 @@ public:
     }
     /** How members were lost, as far as this process knows. */
     libi::losses losses() const { return make<libi::losses, libi_losses>(libi_member_losses); }
+    /** The processes of the job on this host, in a daemon that was launched beside it. Called once. */
+    libi::targets targets(milliseconds timeout) {
+        libi_targets *found = nullptr;
+        detail::check(libi_member_targets(get(), &found, detail::timeout_of(timeout)));
+        return libi::targets(found);
+    }
+    /** Lets those of these targets go that the front end names, and returns how many ranks it has named. */
+    std::size_t release_when_told(const libi::targets &of, milliseconds timeout) {
+        std::size_t released = 0;
+        detail::check(
+            libi_member_release_when_told(get(), of.get(), &released, detail::timeout_of(timeout)));
+        return released;
+    }
     /** How often this member was restarted; 0 for a process that was launched with the session. */
     std::uint32_t restarts() const noexcept { return libi_member_restarts(get()); }
     /** The number of the first collective call in which this member takes part, counted from 0. */

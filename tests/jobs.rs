@@ -8,6 +8,8 @@
 mod controlled;
 #[path = "jobs/hydra.rs"]
 mod hydra;
+#[path = "jobs/native.rs"]
+mod native;
 #[path = "jobs/open_mpi.rs"]
 mod open_mpi;
 

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::time::Duration;
 
 use libc::{c_char, c_void};
-use libi::{OsBytes, Ranks};
+use libi::{OsBytes, Rank, Ranks};
 
 use crate::error::{CallError, CallResult};
 use crate::result::libi_result::LIBI_ERR_NULL;
@@ -153,6 +153,21 @@ pub(crate) unsafe fn write_ranks(ranks: &Ranks, to: *mut u32, room: usize) -> us
 pub(crate) struct OutStruct<T> {
     to: *mut T,
     size: usize,
+}
+
+/// The ranks of an array.
+///
+/// # Safety
+/// It has as many elements, unless it is NULL.
+pub(crate) unsafe fn ranks(first: *const u32, count: usize, what: &str) -> CallResult<Ranks> {
+    match (first.is_null(), count) {
+        (_, 0) => Ok(Ranks::new()),
+        (true, _) => Err(CallError::null(what)),
+        // SAFETY: as for this function.
+        (false, _) => {
+            Ok(unsafe { std::slice::from_raw_parts(first, count) }.iter().copied().map(Rank).collect())
+        }
+    }
 }
 
 impl<T: Copy> OutStruct<T> {

@@ -126,7 +126,7 @@ pub unsafe extern "C" fn libi_distribution_set_args(
 ///
 /// # Safety
 /// It is NULL, or such an array of strings.
-unsafe fn null_terminated(array: *const *const c_char) -> CallResult<Vec<OsBytes>> {
+pub(crate) unsafe fn null_terminated(array: *const *const c_char) -> CallResult<Vec<OsBytes>> {
     let mut strings = Vec::new();
     if array.is_null() {
         return Ok(strings);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use libc::{c_char, c_int, c_void};
+use libi::job::Job;
 use libi::{Error, FrontEnd, LaunchOptions, LaunchReport, Session};
 
 use crate::args::{self, OutParam};
@@ -72,6 +73,17 @@ impl Front {
     }
 
     /// Keeps the report of a launch that has failed.
+    /// Launches daemons beside a job.
+    pub(crate) fn launch_beside(
+        &self,
+        job: &Job,
+        daemon: libi::Distribution,
+        options: &LaunchOptions,
+    ) -> CallResult<Session> {
+        let begun = self.front.get()?.launch_beside(job, daemon, options);
+        begun.map_err(|error| self.launch_error(error))
+    }
+
     fn launch_error(&self, error: Error) -> CallError {
         if let Error::NotLaunched(report) = &error {
             *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(report));

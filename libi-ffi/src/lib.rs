@@ -16,6 +16,7 @@
 //! | `libi_layout`, `libi_event`, `libi_report`, `libi_failure` | values that describe a session |
 //! | `libi_member` | this process as a member of a session |
 //! | `libi_losses` | how members were lost, as a member knows it |
+//! | `libi_job`, `libi_processes`, `libi_targets` | a running job of another launcher, its processes, and those on a daemon's host |
 //! | `libi_pending`, `libi_data`, `libi_value` | operations in progress and their bytes |
 //!
 //! **Names.** One style: `libi_OBJECT_set_X` replaces, `libi_OBJECT_add_X` appends,
@@ -71,6 +72,7 @@
 //! | [`layout`], [`event`] | `libi_layout_…`, `libi_event_…` |
 //! | [`report`], [`failure`] | `libi_report_…`, `libi_failure_…` |
 //! | [`member`] | `libi_member_…`, `libi_value_…`, `libi_losses_…` |
+//! | [`job`] | `libi_job_…`, `libi_processes_…`, `libi_targets_…`, and what daemons beside a job call |
 //! | [`pending`], [`data`] | `libi_pending_…`, `libi_data_…` |
 //! | [`legacy`] | `LIBI_…`: the interface of 2011, declared in `include/libi/libi_api.h` |
 //!
@@ -123,6 +125,8 @@ mod report;
 mod failure;
 
 mod member;
+
+mod job;
 
 mod pending;
 

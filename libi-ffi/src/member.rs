@@ -295,6 +295,18 @@ pub unsafe extern "C" fn libi_member_dispatch(member: *mut libi_member) -> libi_
     unsafe { with(member, |handle| Ok(handle.member()?.dispatch()?)) }
 }
 
+/// Runs a call that waits on a member.
+///
+/// # Safety
+/// As of [`with`].
+pub(crate) unsafe fn on_member(
+    member: *mut libi_member,
+    body: impl FnOnce(&Member) -> CallResult,
+) -> libi_result {
+    // SAFETY: as for this function.
+    unsafe { with(member, |handle| body(handle.member()?)) }
+}
+
 /// Starts an operation, waits for it, and passes on its result.
 ///
 /// # Safety

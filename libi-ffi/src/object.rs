@@ -109,9 +109,11 @@ pub(crate) unsafe fn with<H: Handle>(
     error::code(unsafe { try_with(handle, body) })
 }
 
+/// The same within another call.
+///
 /// # Safety
 /// As [`look`].
-unsafe fn try_with<H: Handle, R>(
+pub(crate) unsafe fn try_with<H: Handle, R>(
     handle: *const H,
     body: impl FnOnce(&H::Value) -> CallResult<R>,
 ) -> CallResult<R> {

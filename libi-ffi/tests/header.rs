@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// The sections of the header in their order, and the types in each whose names do not tell. A
 /// section's types come before its functions, and must not need types of later sections.
-const SECTIONS: [(&str, &str, &[&str]); 15] = [
+const SECTIONS: [(&str, &str, &[&str]); 18] = [
     ("", "Results, versions and log lines", &["libi_result", "libi_timeout", "libi_micros"]),
     ("libi_hosts_", "Host lists", &["libi_placement"]),
     ("libi_distribution_", "Distributions: what to start where", &[]),
@@ -25,6 +25,9 @@ const SECTIONS: [(&str, &str, &[&str]); 15] = [
     ("libi_value_", "Values of a reduction by a function", &["libi_fold", "libi_release"]),
     ("libi_losses_", "Losses of members", &["libi_loss_kind"]),
     ("libi_member_", "Members", &["libi_lengths", "libi_element", "libi_op", "libi_key_scope"]),
+    ("libi_processes_", "Processes of a job", &[]),
+    ("libi_job_", "Jobs of other launchers", &["libi_launcher"]),
+    ("libi_targets_", "Processes of a job on the host of a daemon", &[]),
 ];
 
 /// The header as cbindgen makes it.

@@ -60,6 +60,12 @@ impl Ends {
         ends
     }
 
+    /// Whether all have ended, and were told.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
     fn add(&mut self, end: End, target: Target) {
         // One that has ended before its descriptor was opened is not running, and told at once.
         let fd = open_pidfd(target.pid());

@@ -17,10 +17,10 @@ use crate::{TIMEOUT, hydra, open_mpi};
 
 const MARK: &str = "LIBI_TEST_MARK";
 const HYDRA: &[&str] = &["mpiexec.hydra", "-n"];
-const OPEN_MPI: &[&str] = &["mpirun", "--oversubscribe", "-np"];
+pub(crate) const OPEN_MPI: &[&str] = &["mpirun", "--oversubscribe", "-np"];
 
 /// The launchers that are installed.
-fn launchers() -> Vec<&'static [&'static str]> {
+pub(crate) fn launchers() -> Vec<&'static [&'static str]> {
     let hydra = hydra::is_installed().then_some(HYDRA);
     hydra.into_iter().chain(open_mpi::is_installed().then_some(OPEN_MPI)).collect()
 }
