@@ -12,6 +12,8 @@ mod hydra;
 mod native;
 #[path = "jobs/open_mpi.rs"]
 mod open_mpi;
+#[path = "jobs/stacks.rs"]
+mod stacks;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};

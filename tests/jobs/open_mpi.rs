@@ -35,22 +35,24 @@ pub(crate) fn is_installed() -> bool {
 /// A program of an MPI job.
 fn rank() -> Option<&'static Path> {
     static RANK: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let compile = || {
-        let (library, program) = (library()?, scratch().join("rank"));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jobs/rank.c");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-Wall", "-Werror", source, "-o"]).arg(&program).arg(library);
-        assert!(compiler.status().unwrap().success(), "{compiler:?}");
-        Some(program)
-    };
-    RANK.get_or_init(compile).as_deref()
+    RANK.get_or_init(|| compiled("rank")).as_deref()
+}
+
+/// Compiles a program for MPI jobs.
+pub(crate) fn compiled(name: &str) -> Option<PathBuf> {
+    let (library, program) = (library()?, scratch().join(format!("{name}-{}", std::process::id())));
+    let source = format!("{}/tests/jobs/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-g", "-Wall", "-Werror", &source, "-o"]).arg(&program).arg(library);
+    assert!(compiler.status().unwrap().success(), "{compiler:?}");
+    Some(program)
 }
 
 /// A job, which ends with this value.
-struct Mpirun(Child);
+pub(crate) struct Mpirun(Child);
 
 impl Mpirun {
-    fn of(processes: u32, program: &Path, words: &[&str]) -> Self {
+    pub(crate) fn of(processes: u32, program: &Path, words: &[&str]) -> Self {
         let mut mpirun = Command::new("mpirun");
         let allowed = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MPIR_DO_NOT_WARN"];
         mpirun.envs(allowed.map(|name| (name, "1"))).args(["--oversubscribe", "-np", &processes.to_string()]);
@@ -59,11 +61,11 @@ impl Mpirun {
     }
 
     /// The process IDs of the ranks, as they say themselves.
-    fn said(&mut self, processes: u32) -> BTreeMap<u32, i32> {
+    pub(crate) fn said(&mut self, processes: u32) -> BTreeMap<u32, i32> {
         said(self.0.stdout.take().unwrap(), processes)
     }
 
-    fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         self.0.id() as i32
     }
 }
