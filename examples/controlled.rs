@@ -2,7 +2,7 @@
 //! program, until the tool lets them go.
 //!
 //! ```text
-//! $ cargo run --release --example controlled -- mpiexec.hydra -n 3 -- /bin/echo hello
+//! $ cargo run --release --example controlled -- mpiexec.hydra -n 3 /bin/echo hello
 //! held: rank 0, process 4711 on node1
 //! held: rank 1, process 4712 on node1
 //! held: rank 2, process 4713 on node1
@@ -14,8 +14,8 @@
 //! the job has ended: exit status: 0
 //! ```
 //!
-//! In front of `--` is the command line of a launcher (`srun`, `mpirun` of Open MPI, `mpiexec` of MPICH),
-//! behind it the program of the job. Daemons are started by `srun` in its Slurm job, through ssh where ranks
+//! The words are the command line of a launcher: `srun`, `mpirun` of Open MPI, `mpiexec` of MPICH. Where the
+//! program of the job begins can be said by `--`. Daemons are started by `srun` in its Slurm job, through ssh where ranks
 //! are on other machines, and here otherwise. If the tool is killed, the job goes on, after five seconds.
 //!
 //! The program is two: started by a user it is the tool; started by the tool it is a daemon.
@@ -43,10 +43,11 @@ fn main() -> Done {
 
 /// The tool.
 fn control(words: &[String]) -> Done {
-    let Some(at) = words.iter().position(|word| word == "--") else {
-        return Err("usage: controlled LAUNCHER [OPTION...] -- PROGRAM [WORD...]".into());
+    let launch = match words.iter().position(|word| word == "--") {
+        Some(at) => Launch::new(&words[..at], &words[at + 1..]),
+        None => Launch::command_line(words)?,
     };
-    let mut launched = Launch::new(&words[..at], &words[at + 1..]).hold(HOLD).start()?;
+    let mut launched = launch.hold(HOLD).start()?;
     let job = launched.attach(TIMEOUT)?;
 
     let front_end = FrontEnd::new()?;

@@ -166,15 +166,19 @@ pub unsafe extern "C" fn libi_job_launch(
         // SAFETY: as documented in the header.
         let (place, launcher, program) = unsafe {
             let place = OutParam::new(job, null_mut(), "job")?;
-            (place, distribution::null_terminated(launcher)?, distribution::null_terminated(program)?)
+            let apart = (!program.is_null()).then(|| distribution::null_terminated(program)).transpose()?;
+            (place, distribution::null_terminated(launcher)?, apart)
         };
         reentry::may_wait()?;
         let hold = u64::try_from(hold_ms).map_err(|_| CallError::argument("hold_ms is negative"))?;
         let words = |words: &[OsBytes]| -> Vec<OsString> {
             words.iter().map(|word| OsString::from_vec(word.as_bytes().to_vec())).collect()
         };
-        let launch = Launch::new(words(&launcher), words(&program)).hold(Duration::from_millis(hold));
-        let launched = launch.start()?;
+        let launch = match program {
+            Some(program) => Launch::new(words(&launcher), words(&program)),
+            None => Launch::command_line(words(&launcher))?,
+        };
+        let launched = launch.hold(Duration::from_millis(hold)).start()?;
         let attached = launched.attach(args::timeout(timeout))?;
         place.put(give_job(attached, Some(launched)));
         Ok(())

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use libi_core::dist::OsBytes;
 
 use crate::attach::Job;
+use crate::command_line::{self, NotFound};
 use crate::error::AttachError;
 use crate::gate;
 
@@ -61,6 +62,9 @@ pub enum LaunchError {
     /// There is no word for the launcher, or none for the program.
     #[error("the command line has no {0}")]
     Missing(&'static str),
+    /// The launcher or an option of it is not known, so that the place of the program is not, either.
+    #[error("{0} is not known, so it is not known where the program begins: it has to be given apart")]
+    Unknown(String),
     /// The launcher starts more than one program, so that there is no place for a gate.
     #[error("{0} on the launcher's command line: only jobs of one program can be held")]
     ManyPrograms(String),
@@ -85,6 +89,26 @@ impl Launch {
             program: program.into_iter().map(|word| word.as_ref().to_owned()).collect(),
             hold: DEFAULT_HOLD,
         }
+    }
+
+    /// The words of a launcher's command line, with the program: of `srun`, `mpirun` of Open MPI or `mpiexec` of
+    /// MPICH.
+    ///
+    /// # Errors
+    /// The launcher, or an option of it, is not known, so that the program is not found:
+    /// [`new`](Self::new) takes both apart.
+    pub fn command_line<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Result<Self, LaunchError> {
+        let words: Vec<OsString> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
+        let at = command_line::program(&words).map_err(|why| match why {
+            NotFound::Launcher if words.is_empty() => LaunchError::Missing("launcher"),
+            NotFound::Launcher => LaunchError::Unknown(words[0].to_string_lossy().into_owned()),
+            NotFound::Option(option) => LaunchError::Unknown(option),
+            NotFound::Many(option) => LaunchError::ManyPrograms(option),
+            NotFound::Program => LaunchError::Missing("program"),
+        })?;
+        let (launcher, program) = words.split_at(at);
+        // The separator is not repeated behind the gate.
+        Ok(Self::new(launcher, program))
     }
 
     /// How long ranks are held at most, in whole seconds: by default a minute. Then they go on, whether they

@@ -29,6 +29,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
 mod attach;
+mod command_line;
 mod elf;
 mod error;
 mod found;

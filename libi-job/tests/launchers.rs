@@ -158,8 +158,24 @@ fn a_table_is_awaited_that_is_empty_or_half_written() {
 #[test]
 fn tables_that_are_of_no_use_are_refused_for_what_is_wrong_in_them() {
     let program = compile("wrong", "launcher", &[]);
-    assert_eq!(Launcher::of(&program, &["wild"]).flaw(), Flaw::NoMemory(1));
-    assert_eq!(Launcher::of(&program, &["plain", "0"]).flaw(), Flaw::Empty);
+    for (words, flaw, said) in [
+        (&["wild"][..], Flaw::NoMemory(1), "entry 1 leads to no memory of the launcher"),
+        (&["no-host"], Flaw::NoMemory(2), "entry 2 leads to no memory of the launcher"),
+        (&["no-name"], Flaw::NoName(3), "entry 3 has no name of a host and of an executable"),
+        (&["no-text"], Flaw::NoName(4), "entry 4 has no name of a host and of an executable"),
+        (&["no-end"], Flaw::NoName(5), "entry 5 has no name of a host and of an executable"),
+        (&["no-pid"], Flaw::NoPid(6, -7), "entry 6 has process ID -7, which no process has"),
+        (&["no-table"], Flaw::NoTable, "the table is not in the launcher's memory"),
+        (&["changes"], Flaw::Changes, "it is another one each time it is read"),
+        (&["plain", "0"], Flaw::Empty, "it has no processes: perhaps none is started yet"),
+        (&["size", "-5"], Flaw::NoSize(-5), "it has -5 processes, which no job has"),
+        (&["size", "20000000"], Flaw::NoSize(20_000_000), "it has 20000000 processes, which no job has"),
+    ] {
+        let launcher = Launcher::of(&program, words);
+        assert_eq!(launcher.flaw(), flaw, "{words:?}");
+        let error = launcher.attach(SOON).unwrap_err().to_string();
+        assert!(error.contains("/wrong) is of no use after 3") && error.ends_with(said), "{error}");
+    }
 }
 
 #[test]

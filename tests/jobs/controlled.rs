@@ -165,7 +165,12 @@ fn the_gate_leaves_nothing_to_the_program() {
 fn a_launch_that_cannot_be_controlled_says_why() {
     let error = Launch::new(["mpirun", "-n", "1", "a", ":", "-n", "1"], ["b"]).start().unwrap_err();
     assert!(error.to_string().starts_with(": on the launcher's command line"), "{error}");
+    let error = Launch::command_line(["mpirun", "-n", "1", "a", ":", "-n", "1", "b"]).unwrap().start();
+    assert!(matches!(error, Err(LaunchError::ManyPrograms(_))), "{error:?}");
+    let error = Launch::command_line(["aprun", "-n", "4", "a"]).unwrap_err();
+    assert!(error.to_string().starts_with("aprun is not known"), "{error}");
     let none: [&str; 0] = [];
+    assert!(matches!(Launch::command_line(none), Err(LaunchError::Missing("launcher"))));
     assert!(matches!(Launch::new(none, ["a"]).start(), Err(LaunchError::Missing("launcher"))));
     assert!(matches!(Launch::new(["a"], none).start(), Err(LaunchError::Missing("program"))));
     let error = Launch::new(["/no/such/launcher"], ["a"]).start().unwrap_err();
@@ -197,7 +202,7 @@ fn the_job_runs_to_its_end_also_when_the_tool_is_killed() {
         for scenes in scenes.chunks(10) {
             for (at, scene) in scenes.iter().enumerate() {
                 let mut command = Command::new(&tool);
-                command.args(&scene.launcher).arg("--").args(&scene.program);
+                command.args(&scene.launcher).args(&scene.program);
                 command.envs(
                     ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")),
                 );

@@ -46,7 +46,8 @@ static struct entry *table(int count, const char *executable) {
 int main(int argc, char **argv) {
   const char *does = argc > 1 ? argv[1] : "";
   int count = argc > 2 ? atoi(argv[2]) : 8;
-  struct entry *all = table(count, "/opt/solver");
+  int is_size = !strcmp(does, "size"); /* of no table */
+  struct entry *all = table(is_size ? 1 : count, "/opt/solver");
   if (!strcmp(does, "guarded"))
     prctl(PR_SET_DUMPABLE, 0);
   if (!strcmp(does, "late")) {
@@ -57,13 +58,29 @@ int main(int argc, char **argv) {
     MPIR_proctable_size = count;
     wait_for_byte();
     all[count - 1].pid = 1000 + count - 1;
-  } else if (!strcmp(does, "wild")) {
-    all[1].host = (char *)16;
-    MPIR_proctable = all;
-    MPIR_proctable_size = count;
   } else {
     MPIR_proctable = all;
     MPIR_proctable_size = count;
+  }
+  if (!strcmp(does, "wild"))
+    all[1].host = (char *)16;
+  if (!strcmp(does, "no-host"))
+    all[2].host = NULL;
+  if (!strcmp(does, "no-name"))
+    all[3].host = "";
+  if (!strcmp(does, "no-text"))
+    all[4].host = "\xff\xfe";
+  if (!strcmp(does, "no-end"))
+    all[5].executable = memset(malloc(1 << 16), 'x', 1 << 16);
+  if (!strcmp(does, "no-pid"))
+    all[6].pid = -7;
+  if (!strcmp(does, "no-table"))
+    MPIR_proctable = (struct entry *)16;
+  if (!strcmp(does, "changes")) {
+    puts("ready");
+    fflush(stdout);
+    for (volatile int *pid = &all[0].pid;;)
+      *pid = *pid % 1000000000 + 1;
   }
   for (;;)
     wait_for_byte();

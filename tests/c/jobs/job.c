@@ -85,6 +85,10 @@ static void refused(void)
     CHECK(libi_job_launch(many, program, 1000, &job, TIMEOUT) == LIBI_ERR_ARGUMENT);
     CHECK(libi_job_launch(program, program, -1, &job, TIMEOUT) == LIBI_ERR_ARGUMENT);
     CHECK(libi_job_launch(program + 1, program, 1000, &job, TIMEOUT) == LIBI_ERR_ARGUMENT);
+    CHECK(libi_job_launch(many, NULL, 1000, &job, TIMEOUT) == LIBI_ERR_ARGUMENT);
+    const char *unknown[] = {"srun", "--no-such-option", "4", "a", NULL};
+    CHECK(libi_job_launch(unknown, NULL, 1000, &job, TIMEOUT) == LIBI_ERR_ARGUMENT);
+    CHECK(strstr(libi_last_error(), "--no-such-option is not known"));
     const char *none[] = {"/no/such/launcher", NULL};
     CHECK(libi_job_launch(none, program, 1000, &job, TIMEOUT) == LIBI_ERR_SYSTEM);
 }
