@@ -3076,6 +3076,12 @@ typedef struct libi_job_info {
 libi_result libi_job_attach(int32_t pid, libi_job **job, libi_timeout timeout);
 
 /**
+ * As libi_job_attach(), for a step of a Slurm job, as "123.0", or the only step of a job, as "123",
+ * whose srun runs on this machine. Since 0.1.
+ */
+libi_result libi_job_attach_to_slurm(const char *step, libi_job **job, libi_timeout timeout);
+
+/**
  * Launches a job by its own launcher, with its ranks held in front of their program, and waits
  * until all are. Both are arrays of words that end with NULL: the launcher with its options, and
  * the program with its arguments. The standard streams of the job are those of this process. A

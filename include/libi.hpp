@@ -475,6 +475,12 @@ public:
         detail::check(libi_job_attach(pid, &found, detail::timeout_of(timeout)));
         return job(found);
     }
+    /** A step of a Slurm job, as "123.0", or the only step of a job, whose srun runs on this machine. */
+    static job attach_to_slurm(const std::string &step, milliseconds timeout) {
+        libi_job *found = nullptr;
+        detail::check(libi_job_attach_to_slurm(step.c_str(), &found, detail::timeout_of(timeout)));
+        return job(found);
+    }
     /** Launches a job by its launcher, with its ranks held in front of their program for this long at most. */
     static job launch(const std::vector<std::string> &launcher, const std::vector<std::string> &program,
                       milliseconds hold, milliseconds timeout) {

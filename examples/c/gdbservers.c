@@ -2,8 +2,9 @@
  * the ports on which they listen.
  *
  *     cc gdbservers.c -o gdbservers $(pkg-config --cflags --libs libi)
- *     ./gdbservers [--shell ssh] [HOST:PID…]
+ *     ./gdbservers [--shell ssh] [HOST:PID… | --job PID]
  *
+ * The processes are those that are named, or all of a running job whose launcher (srun, mpirun, …) is named.
  * Hosts are names for this machine unless there is a shell. One member is launched on each. It starts the
  * gdbservers of its host, and reports their ports to the front end through the master. Called with
  * processes it prints, with other numbers:
@@ -378,6 +379,26 @@ static bool launch(int count, char **targets, const char *program, const char *s
     return good && hosts > 0;
 }
 
+/* The processes of a running job. Returns how many; 0 if it cannot be attached to. */
+static int of_job(int pid, char **targets)
+{
+    libi_job *job;
+    libi_processes *all = NULL;
+    libi_processes_entry_info one;
+    int count = 0;
+    if (libi_job_attach(pid, &job, TIMEOUT) == LIBI_OK && libi_job_processes(job, &all) == LIBI_OK) {
+        while (count < MAX_TARGETS && libi_processes_entry(all, (size_t)count, &one, sizeof one) == LIBI_OK) {
+            size_t room = strlen(one.host_name) + 16;
+            targets[count] = malloc(room);
+            if (targets[count]) snprintf(targets[count++], room, "%s:%d", one.host_name, one.pid);
+            else break;
+        }
+    } else fprintf(stderr, "%s\n", libi_last_error());
+    libi_processes_free(all);
+    libi_job_free(job);
+    return count;
+}
+
 /* Runs it with own processes, which end with this one. */
 static bool try_it(const char *program)
 {
@@ -413,8 +434,15 @@ int main(int argc, char **argv)
     program[length] = 0;
     const char *shell = argc > 2 && strcmp(argv[1], "--shell") == 0 ? argv[2] : NULL;
     int first = shell ? 3 : 1;
+    if (argc - first == 2 && strcmp(argv[first], "--job") == 0) {
+        static char *targets[MAX_TARGETS];
+        int count = of_job(atoi(argv[first + 1]), targets);
+        bool good = count > 0 && launch(count, targets, program, shell, true);
+        for (int i = 0; i < count; i++) free(targets[i]);
+        return good ? 0 : 1;
+    }
     if (argc - first > MAX_TARGETS || (first < argc && argv[first][0] == '-') || (shell && first == argc)) {
-        fprintf(stderr, "usage: %s [--shell ssh] [HOST:PID…]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--shell ssh] [HOST:PID… | --job PID]\n", argv[0]);
         return 2;
     }
     bool good = first == argc ? try_it(program) : launch(argc - first, argv + first, program, shell, true);

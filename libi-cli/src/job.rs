@@ -26,6 +26,7 @@ launcher, or may not be read.
 Examples:
   libi job $(pgrep -x srun)
   libi job 4711 --json
+  libi job --slurm 123.0
   libi run -w \"$(libi job --hosts 4711)\" uptime";
 
 /// The arguments of `libi job`.
@@ -40,13 +41,20 @@ pub(crate) struct JobArgs {
     /// How long to wait for a table that is still empty or being written
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = units::duration)]
     timeout: Duration,
+    /// The number of a Slurm job, or of a step as 123.0, whose srun runs on this machine
+    #[arg(long, value_name = "JOB[.STEP]", conflicts_with = "pid")]
+    slurm: Option<String>,
     /// The process ID of the launcher
-    #[arg(value_name = "PID")]
-    pid: i32,
+    #[arg(value_name = "PID", required_unless_present = "slurm")]
+    pid: Option<i32>,
 }
 
 pub(crate) fn run(arguments: &JobArgs) -> Result<(), CliError> {
-    let job = Job::attach(arguments.pid, arguments.timeout).map_err(CliError::Attach)?;
+    let job = match (&arguments.slurm, arguments.pid) {
+        (Some(step), _) => Job::attach_to_slurm(step, arguments.timeout),
+        (None, pid) => Job::attach(pid.unwrap_or_default(), arguments.timeout), // clap asks for one
+    };
+    let job = job.map_err(CliError::Attach)?;
     if arguments.json {
         return print(&(document(&job).to_string() + "\n"));
     }

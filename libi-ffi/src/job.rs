@@ -144,6 +144,24 @@ pub unsafe extern "C" fn libi_job_attach(
     code(attach())
 }
 
+/// As libi_job_attach(), for a step of a Slurm job, as "123.0", or the only step of a job, as "123",
+/// whose srun runs on this machine. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_job_attach_to_slurm(
+    step: *const c_char,
+    job: *mut *mut libi_job,
+    timeout: libi_timeout,
+) -> libi_result {
+    let attach = || {
+        // SAFETY: as documented in the header.
+        let (place, step) = unsafe { (OutParam::new(job, null_mut(), "job")?, args::text(step, "step")?) };
+        reentry::may_wait()?;
+        place.put(give_job(Job::attach_to_slurm(step, args::timeout(timeout))?, None));
+        Ok(())
+    };
+    code(attach())
+}
+
 /// Launches a job by its own launcher, with its ranks held in front of their program, and waits
 /// until all are. Both are arrays of words that end with NULL: the launcher with its options, and
 /// the program with its arguments. The standard streams of the job are those of this process. A

@@ -25,6 +25,22 @@ pub enum AttachError {
         /// What it has run.
         executable: OsBytes,
     },
+    /// No `srun` of this machine has launched such a step of a Slurm job.
+    #[error("no srun on this machine has launched {step} of Slurm{}", others(.here))]
+    NoStep {
+        /// What was asked for.
+        step: String,
+        /// The steps whose `srun` is here.
+        here: Vec<String>,
+    },
+    /// The Slurm job has several steps here.
+    #[error("Slurm job {job} has several steps here, of which one has to be named: {}", .here.join(", "))]
+    ManySteps {
+        /// What was asked for.
+        job: String,
+        /// The steps whose `srun` is here.
+        here: Vec<String>,
+    },
     /// The process is another user's.
     #[error("process {pid} belongs to user {owner}: only that user and root may read its table")]
     OtherUser {
@@ -122,4 +138,8 @@ pub enum AttachError {
         /// Why.
         why: io::Error,
     },
+}
+
+fn others(here: &[String]) -> String {
+    if here.is_empty() { String::new() } else { format!("; those here have launched {}", here.join(", ")) }
 }

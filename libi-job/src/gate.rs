@@ -6,12 +6,15 @@
 //!
 //! | state | event | next |
 //! |---|---|---|
-//! | held | SIGCONT | it becomes the program |
+//! | held | SIGURG | it becomes the program |
 //! | held | the time limit is over | the same: a tool that has died holds no job for longer |
-//! | held | another signal | what the signal does to a shell: most end it |
-//! | the program | SIGCONT | nothing |
+//! | held | its parent, a process of the launcher, has ended | it ends within a second |
+//! | held | another signal | what the signal does to a shell: most end it, and its timer within a second |
+//! | the program | SIGURG | nothing |
 //!
 //! A process is held as long as its command line is that of the gate; the signal is repeated until it is not.
+//! SIGURG does nothing to a program that does not ask for it. (Launchers send SIGCONT to what they are about to
+//! end.)
 
 use std::time::Duration;
 
@@ -22,10 +25,14 @@ use crate::process;
 /// What the gate is called, as `ps` shows it.
 const NAME: &str = "libi-gate";
 const SHELL: &str = "/bin/sh";
-/// The time limit is measured by a process that has nothing of the program but its group.
-const SCRIPT: &str = "trap libi_go=1 CONT; sleep \"$1\" < /dev/null > /dev/null 2>&1 & \
-                      [ \"$libi_go\" ] || wait $!; kill $! 2> /dev/null; wait $! 2> /dev/null; \
-                      trap - CONT; unset libi_go; shift; exec \"$@\"";
+/// It looks each second whether its time is over, or its parent has ended.
+const SCRIPT: &str = "trap libi_go=1 URG; libi_left=$1; shift; \
+                      while [ ! \"$libi_go\" ] && [ $libi_left -gt 0 ]; do \
+                      sleep 1 < /dev/null > /dev/null 2>&1 & wait $!; libi_left=$((libi_left - 1)); \
+                      read -r libi_a libi_a libi_a libi_up libi_a < /proc/$$/stat; \
+                      [ ! \"$libi_up\" ] || [ \"$libi_up\" = $PPID ] || exit 1; done; \
+                      kill $! 2> /dev/null; wait $! 2> /dev/null; trap - URG; \
+                      unset libi_go libi_left libi_up libi_a; exec \"$@\"";
 
 /// The words in front of a program that is held for no longer than this.
 pub(crate) fn words(limit: Duration) -> [String; 5] {

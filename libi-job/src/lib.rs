@@ -10,6 +10,7 @@
 //! | step | what may be wrong | error |
 //! |---|---|---|
 //! | the process | there is none; it has ended | [`NoProcess`], [`Ended`] |
+//! | the step of a Slurm job | none is here, or several are | [`NoStep`], [`ManySteps`] |
 //! | its memory and files | another user's; forbidden by the system | [`OtherUser`], [`Yama`], [`Forbidden`] |
 //! | symbols of the program and its libraries | none at all; not for this kind of machine; no table | [`Stripped`], [`Foreign`], [`NoLauncher`] |
 //! | Open MPI is asked | its named pipe is gone, or not read | [`NotAsked`] |
@@ -18,6 +19,8 @@
 //!
 //! [`NoProcess`]: AttachError::NoProcess
 //! [`Ended`]: AttachError::Ended
+//! [`NoStep`]: AttachError::NoStep
+//! [`ManySteps`]: AttachError::ManySteps
 //! [`OtherUser`]: AttachError::OtherUser
 //! [`Yama`]: AttachError::Yama
 //! [`Forbidden`]: AttachError::Forbidden
@@ -39,8 +42,10 @@ mod maps;
 mod memory;
 mod mpir;
 mod process;
+mod slurm;
 mod table;
 mod target;
+mod variables;
 
 pub use attach::{Job, LauncherKind};
 pub use error::AttachError;

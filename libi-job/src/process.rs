@@ -111,6 +111,11 @@ pub(crate) fn all() -> Vec<(i32, i32)> {
     pids.filter_map(|pid| Some((pid, field(pid, 4)?))).collect()
 }
 
+/// The name of what a process runs, as `ps` shows it.
+pub(crate) fn name(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
 /// The words of a command line; none of a process that may not be looked at, or has ended.
 pub(crate) fn words(pid: i32) -> Vec<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

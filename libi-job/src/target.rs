@@ -68,7 +68,7 @@ impl Target {
         self.is_running() && gate::program(self.pid).is_some()
     }
 
-    /// Lets it go on to its program, if it is held. Others have the signal as well (SIGCONT), and are none the
+    /// Lets it go on to its program, if it is held. Others have the signal as well (SIGURG), and are none the
     /// worse for it.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Target {
         let began = Instant::now();
         let mut pause = Duration::from_micros(200);
         while self.is_held() {
-            match kill(Pid::from_raw(self.pid), Signal::SIGCONT) {
+            match kill(Pid::from_raw(self.pid), Signal::SIGURG) {
                 Ok(()) | Err(Errno::ESRCH) => {}
                 Err(errno) => return Err(errno.into()),
             }

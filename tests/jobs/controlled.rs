@@ -12,6 +12,8 @@ use libi::job::{AttachError, Job, Launch, LaunchError, Launched, Target};
 use libi_core::sim::rng::Rng;
 use libi_testkit::native::scratch;
 use libi_testkit::{processes, programs};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::{TIMEOUT, hydra, open_mpi};
 
@@ -53,16 +55,20 @@ impl Scene {
     }
 
     fn start(&self, launch: &Launch) -> (Launched, Job, Vec<Target>) {
-        let mut command = launch.command().unwrap();
-        command.envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")));
-        command.stdin(Stdio::null()).stderr(Stdio::null());
-        let launched = launch.start_as(&mut command).unwrap();
+        let launched = self.launched(launch);
         let job = launched.attach(TIMEOUT).unwrap();
         let target = |process: libi::job::JobProcess<'_>| {
             Target::new(process.rank, process.pid, process.executable.clone())
         };
         let targets = job.processes().iter().map(target).collect();
         (launched, job, targets)
+    }
+
+    fn launched(&self, launch: &Launch) -> Launched {
+        let mut command = launch.command().unwrap();
+        command.envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")));
+        command.env(MARK, &self.directory).stdin(Stdio::null()).stderr(Stdio::null());
+        launch.start_as(&mut command).unwrap()
     }
 
     /// The ranks that have left such files.
@@ -123,11 +129,28 @@ fn no_rank_begins_before_it_is_released() {
 #[test]
 fn what_is_not_released_goes_on_at_the_time_limit() {
     for launcher in launchers() {
-        let scene = Scene::new(launcher, 3, 0);
-        let (mut launched, _, targets) = scene.start(&scene.launch().hold(Duration::from_millis(900)));
-        assert_eq!(targets.len(), 3);
+        let (scene, began) = (Scene::new(launcher, 3, 0), Instant::now());
+        let mut launched = scene.launched(&scene.launch().hold(Duration::from_millis(900)));
         assert!(launched.wait(TIMEOUT).unwrap().expect("it ends").success());
+        assert!(began.elapsed() >= Duration::from_secs(1), "it is rounded up");
         assert_eq!(scene.ranks("ended."), (0..3).collect());
+    }
+}
+
+/// However the launcher ends: a rank of which it was not told any more does not begin.
+#[test]
+fn what_is_held_ends_with_its_launcher() {
+    for launcher in launchers() {
+        for signal in [Signal::SIGKILL, Signal::SIGINT, Signal::SIGTERM] {
+            let scene = Scene::new(launcher, 2, 0);
+            let (mut launched, _, targets) = scene.start(&scene.launch());
+            let pid = launched.launcher().id() as i32;
+            kill(Pid::from_raw(pid), signal).unwrap();
+            launched.wait(TIMEOUT).unwrap().expect("the launcher ends");
+            within("the ranks have ended", || !targets.iter().any(Target::is_running));
+            within("nothing is left", || processes::bearing(&scene.mark()).is_empty());
+            assert!(scene.ranks("began.").is_empty(), "{launcher:?}, {signal}");
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use libi_testkit::native::{self, Link};
 
 use crate::TIMEOUT;
 use crate::controlled::{OPEN_MPI, launchers};
+use crate::open_mpi::{Mpirun, compiled};
 
 /// A tool that launches a job under control, and is the daemon beside it.
 fn plays(source: &str, name: &str, link: Link, flags: &[&str], says_launcher: bool) {
@@ -32,4 +33,27 @@ fn a_tool_in_c_controls_a_job() {
 #[test]
 fn a_tool_in_cpp_controls_a_job() {
     plays("tests/c/jobs/job.cpp", "job-cpp", Link::Shared, &[], false);
+}
+
+/// The example that has gdbservers attach, with a real gdbserver.
+#[test]
+fn gdbservers_attach_to_all_processes_of_a_job() {
+    let Some(rank) = compiled("rank") else { return };
+    let mut mpirun = Mpirun::of(4, &rank, &[]);
+    let said = mpirun.said(4);
+    let program = native::compile("gdbservers", &["examples/c/gdbservers.c"], Link::Shared, &[]);
+    let mut tool = std::process::Command::new(&program);
+    let ended = native::run_command(tool.arg("--job").arg(mpirun.pid().to_string()), TIMEOUT);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
+    for pid in said.values() {
+        let is_of = |line: &str| line.split_whitespace().nth(2) == Some(&pid.to_string());
+        assert!(ended.out.lines().any(is_of), "{pid}: {}", ended.out);
+    }
+    assert!(ended.out.contains("4 of 4 gdbservers answer"), "{}", ended.out);
+    assert!(ended.out.contains("4 of 4 processes go on without a gdbserver"), "{}", ended.out);
+    // A process that is no launcher.
+    let mut tool = std::process::Command::new(&program);
+    let ended = native::run_command(tool.args(["--job", "1"]), TIMEOUT);
+    assert!(ended.code == Some(1) && ended.err.contains("process 1"), "{}", ended.err);
+    std::fs::remove_file(program).unwrap();
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use libi::job::{Job, JobProcess, Launch, LauncherKind, Target};
+use libi::job::{AttachError, Job, JobProcess, Launch, LauncherKind, Target};
 use libi::{FrontEnd, Rank};
 use libi_testkit::labs::{Marked, Slurm, within};
 use libi_testkit::local::Heard;
@@ -128,6 +128,47 @@ fn no_process_of_a_job_is_stopped_or_traced_while_it_is_read() {
     reads.join().unwrap();
     assert!(looks > 0);
     drop(running);
+    lab.nothing_is_left();
+}
+
+#[test]
+fn a_job_is_found_by_its_number_in_slurm() {
+    let Some(lab) = Slurm::up() else { return };
+    let (one, two) = (Running::on(&lab, 2, 4), Running::on(&lab, 1, 1));
+    let (first, second) = (one.attach(), two.attach());
+    let (id, other) = (first.slurm_job().unwrap(), second.slurm_job().unwrap());
+    for name in [id.to_owned(), format!("{id}.0")] {
+        let job = Job::attach_to_slurm(&name, TIMEOUT).unwrap();
+        assert_eq!((job.launcher_pid(), job.processes()), (first.launcher_pid(), first.processes()));
+    }
+    let short = Duration::from_millis(100);
+    let error = Job::attach_to_slurm(&format!("{id}.7"), short).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("no srun on this machine has launched {id}.7 of Slurm; those here")));
+    assert!(error.contains(&format!("{id}.0")) && error.contains(&format!("{other}.0")), "{error}");
+    // The program says the same.
+    let mut libi = lab.plain(programs::libi());
+    let ended = native::run_command(libi.args(["job", "--slurm", other]), TIMEOUT);
+    assert!(ended.code == Some(0) && ended.out.starts_with("0 s"), "{}{}", ended.out, ended.err);
+
+    // Two steps of one job.
+    let script = "srun -n1 --overlap sleep 1000 & srun -n1 --overlap sleep 1000 & wait";
+    let mut both = lab.salloc(&["-Q", "-N1"], &["sh", "-c", script]).spawn().unwrap();
+    let mut said = Vec::new();
+    within(TIMEOUT, "both steps run", || {
+        let here = Job::attach_to_slurm("none", Duration::ZERO).unwrap_err();
+        let AttachError::NoStep { here, .. } = here else { panic!("{here}") };
+        said =
+            here.into_iter().filter(|step| ![id, other].contains(&step.split('.').next().unwrap())).collect();
+        said.len() == 2
+    });
+    let job = said[0].split('.').next().unwrap();
+    let error = Job::attach_to_slurm(job, short).unwrap_err();
+    assert!(matches!(&error, AttachError::ManySteps { here, .. } if *here == said), "{error}");
+    let step = Job::attach_to_slurm(&said[1], TIMEOUT).unwrap();
+    assert_eq!(step.processes().get(Rank(0)).unwrap().executable.to_string(), "sleep");
+    lab.cancel(job);
+    both.wait().unwrap();
+    drop((one, two));
     lab.nothing_is_left();
 }
 
