@@ -75,7 +75,9 @@ fn measure(lab: &Slurm, nodes: u32, rounds: usize) {
 fn start(lab: &Slurm, nodes: u32) -> Child {
     let mut srun = lab.plain("srun");
     srun.args([format!("-N{nodes}"), format!("-n{}", 2 * nodes), "-O".to_owned()]);
-    srun.args(["/bin/sh", "-c", "echo; exec sleep 1000"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    // It says how each ended.
+    srun.args(["/bin/sh", "-c", "echo; exec sleep 1000"]);
+    srun.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut srun = srun.spawn().unwrap();
     let lines = BufReader::new(srun.stdout.take().unwrap()).lines();
     assert_eq!(lines.take(2 * nodes as usize).filter(Result::is_ok).count(), 2 * nodes as usize);
