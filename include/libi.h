@@ -1244,10 +1244,11 @@ libi_timeout libi_front_next_timeout(const libi_front *front);
 libi_result libi_front_dispatch(libi_front *front);
 
 /**
- * Launches a daemon on each host of a job, as libi_front_launch() does, and hands out the
- * processes: each daemon gets those of its host by libi_member_targets(). What the distribution
- * says of hosts is replaced. Beside a job of srun the daemons are started in its Slurm job,
- * unless the options name another backend or Slurm job.
+ * Launches a daemon for each so many processes of a job on each of its hosts, or if processes is 0
+ * one on each host, as libi_front_launch() does, and hands out the processes: each daemon gets its
+ * own by libi_member_targets(). What the distribution says of hosts is replaced. Beside a job of
+ * srun the daemons are started in its Slurm job, unless the options name another backend or Slurm
+ * job.
  *
  * *session is the new session, to be freed with libi_session_free(). Returns as
  * libi_front_launch(), or as libi_session_send() if the master is lost before it has the table.
@@ -1255,6 +1256,7 @@ libi_result libi_front_dispatch(libi_front *front);
  */
 libi_result libi_front_launch_beside(libi_front *front,
                                      const libi_job *job,
+                                     uint32_t processes,
                                      const libi_distribution *daemon,
                                      const libi_options *options,
                                      libi_session **session);

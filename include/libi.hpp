@@ -638,10 +638,11 @@ public:
     std::vector<session> start(const distributions &what, const options &how = options()) {
         return begin(libi_front_start, what, how);
     }
-    /** Launches a daemon on each host of a job. */
-    session launch_beside(const job &of, const distribution &daemon, const options &how = options()) {
+    /** Launches a daemon for each so many processes of a job; if that is 0, one on each of its hosts. */
+    session launch_beside(const job &of, const distribution &daemon, const options &how = options(),
+                          std::uint32_t processes = 0) {
         libi_session *begun = nullptr;
-        detail::check(libi_front_launch_beside(get(), of.get(), daemon.get(), how.get(), &begun));
+        detail::check(libi_front_launch_beside(get(), of.get(), processes, daemon.get(), how.get(), &begun));
         return session(begun);
     }
     /** The session that was launched with options::detached() and has this ticket file. */

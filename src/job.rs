@@ -17,6 +17,8 @@
 //!     | <-- the table ------------------------ | gathers
 //! ```
 //!
+//! There may be several daemons on a host, which share its processes.
+//!
 //! | what fails | what follows |
 //! |---|---|
 //! | the table cannot be read | [`AttachError`]; nothing is launched |
@@ -27,6 +29,7 @@
 //! | a process has ended, or has become another program | its [`Target`] says so |
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use libi_comm::CommError;
@@ -48,6 +51,8 @@ pub use self::ends::{End, Ends};
 /// The processes of a job on one host.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Part {
+    /// The number of the host in the job.
+    host: u32,
     /// Whether the front end does not know all processes of the job.
     is_gathered: bool,
     /// How they are found, where they are not known.
@@ -89,13 +94,34 @@ fn parts(job: &Job) -> Vec<Part> {
     let hosts = job.hosts();
     let places: BTreeMap<&str, usize> = hosts.iter().copied().zip(0..).collect();
     let is_gathered = !job.is_whole();
-    let part = |host: &&str| Part { is_gathered, find: job.find_on(host).cloned(), ..Part::default() };
-    let mut parts: Vec<Part> = hosts.iter().map(part).collect();
+    let part = |(number, host): (u32, &&str)| {
+        let find = job.find_on(host).cloned();
+        Part { host: number, is_gathered, find, ..Part::default() }
+    };
+    let mut parts: Vec<Part> = (0..).zip(&hosts).map(part).collect();
     for process in job.processes().iter() {
         let Some(part) = places.get(process.host).and_then(|place| parts.get_mut(*place)) else { continue };
         part.push(process.rank, process.pid, process.executable);
     }
     parts
+}
+
+/// The parts of daemons that have no more than so many processes each, in the order of their ranks, and the
+/// hosts with the numbers of their daemons. A host whose processes are not known has one daemon.
+fn shares(job: &Job, most: usize) -> (Vec<Part>, String) {
+    let (mut shares, mut list) = (Vec::new(), Vec::new());
+    for (host, part) in job.hosts().into_iter().zip(parts(job)) {
+        let count = part.processes.len().div_ceil(most).max(1);
+        list.push(format!("{host}:{count}"));
+        let share = |nth: usize| Part {
+            processes: part.processes.iter().skip(nth * most).take(most).copied().collect(),
+            find: part.find.clone(),
+            executables: part.executables.clone(),
+            ..part
+        };
+        shares.extend((0..count).map(share));
+    }
+    (shares, list.join(","))
 }
 
 /// When a timeout is over; of one without end, in a year.
@@ -191,11 +217,36 @@ impl FrontEnd {
         daemon: Distribution,
         options: &LaunchOptions,
     ) -> Result<Session, Error> {
+        self.launch_with((parts(job), job.hosts().join(",")), job, daemon, options)
+    }
+
+    /// As [`launch_beside`](Self::launch_beside), with a daemon for each so many processes of a host. Where the
+    /// launcher has no table, and the host is another machine, there is one.
+    ///
+    /// # Errors
+    /// As [`launch_beside`](Self::launch_beside).
+    pub fn launch_beside_each(
+        &self,
+        job: &Job,
+        processes: NonZeroU32,
+        daemon: Distribution,
+        options: &LaunchOptions,
+    ) -> Result<Session, Error> {
+        self.launch_with(shares(job, processes.get() as usize), job, daemon, options)
+    }
+
+    fn launch_with(
+        &self,
+        (parts, hosts): (Vec<Part>, String),
+        job: &Job,
+        daemon: Distribution,
+        options: &LaunchOptions,
+    ) -> Result<Session, Error> {
         let began = Instant::now();
         let options = &in_slurm_job(job, options);
-        let session = self.launch(&daemon.hosts(job.hosts().join(",").as_str()), options)?;
+        let session = self.launch(&daemon.hosts(hosts.as_str()), options)?;
         let left = options.deadline.saturating_sub(began.elapsed()).max(Duration::from_secs(1));
-        session.send(encoded(&parts(job))).wait(left).map_err(Error::Talk)?;
+        session.send(encoded(&parts)).wait(left).map_err(Error::Talk)?;
         Ok(session)
     }
 }
@@ -213,13 +264,14 @@ impl Session {
         if job.is_whole() {
             return Ok(table);
         }
-        let parts = self.gather().wait(timeout)?;
-        for (host, part) in job.hosts().into_iter().zip(parts) {
+        let hosts = job.hosts();
+        for part in self.gather().wait(timeout)? {
             // A daemon that is lost has none.
             let Ok(part) = postcard::from_bytes::<Part>(&part) else { continue };
+            let Some(host) = hosts.get(part.host as usize) else { continue };
             for (rank, executable, pid) in part.processes {
                 let executable = part.executables.get(executable as usize).cloned().unwrap_or_default();
-                table.insert(Rank(rank), host.to_owned(), executable, pid);
+                table.insert(Rank(rank), (*host).to_owned(), executable, pid);
             }
         }
         Ok(table)

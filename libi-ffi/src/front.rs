@@ -1,6 +1,7 @@
 //! The front end.
 
 use std::ffi::OsStr;
+use std::num::NonZeroU32;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
@@ -76,11 +77,15 @@ impl Front {
     /// Launches daemons beside a job.
     pub(crate) fn launch_beside(
         &self,
-        job: &Job,
+        (job, each): (&Job, u32),
         daemon: libi::Distribution,
         options: &LaunchOptions,
     ) -> CallResult<Session> {
-        let begun = self.front.get()?.launch_beside(job, daemon, options);
+        let front = self.front.get()?;
+        let begun = match NonZeroU32::new(each) {
+            Some(each) => front.launch_beside_each(job, each, daemon, options),
+            None => front.launch_beside(job, daemon, options),
+        };
         begun.map_err(|error| self.launch_error(error))
     }
 

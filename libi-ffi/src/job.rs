@@ -304,10 +304,11 @@ fn wait(view: &JobView, timeout: Duration) -> CallResult<Option<c_int>> {
     Ok(ended.map(std::os::unix::process::ExitStatusExt::into_raw))
 }
 
-/// Launches a daemon on each host of a job, as libi_front_launch() does, and hands out the
-/// processes: each daemon gets those of its host by libi_member_targets(). What the distribution
-/// says of hosts is replaced. Beside a job of srun the daemons are started in its Slurm job,
-/// unless the options name another backend or Slurm job.
+/// Launches a daemon for each so many processes of a job on each of its hosts, or if processes is 0
+/// one on each host, as libi_front_launch() does, and hands out the processes: each daemon gets its
+/// own by libi_member_targets(). What the distribution says of hosts is replaced. Beside a job of
+/// srun the daemons are started in its Slurm job, unless the options name another backend or Slurm
+/// job.
 ///
 /// *session is the new session, to be freed with libi_session_free(). Returns as
 /// libi_front_launch(), or as libi_session_send() if the master is lost before it has the table.
@@ -316,6 +317,7 @@ fn wait(view: &JobView, timeout: Duration) -> CallResult<Option<c_int>> {
 pub unsafe extern "C" fn libi_front_launch_beside(
     front: *mut libi_front,
     job: *const libi_job,
+    processes: u32,
     daemon: *const libi_distribution,
     options: *const libi_options,
     session: *mut *mut libi_session,
@@ -327,7 +329,8 @@ pub unsafe extern "C" fn libi_front_launch_beside(
             let mut daemon = distribution::copies(&raw const daemon, 1)?;
             let daemon = daemon.pop().ok_or_else(|| CallError::null("the daemon"))?;
             let options = options::copy(options)?;
-            let launch = |view: &JobView| front.launch_beside(&view.job, daemon.into(), &options);
+            let launch =
+                |view: &JobView| front.launch_beside((&view.job, processes), daemon.into(), &options);
             place.put(give_session(object::try_with(job, launch)?));
             Ok(())
         })

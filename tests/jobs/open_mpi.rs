@@ -139,6 +139,25 @@ fn a_daemon_knows_the_processes_of_the_job_on_its_host() {
     assert!(job.is_running() && said.values().all(|pid| Path::new(&format!("/proc/{pid}")).exists()));
 }
 
+/// Several daemons share the processes of a host.
+#[test]
+fn there_is_a_daemon_for_each_so_many_processes() {
+    let Some(program) = rank() else { return };
+    let mut mpirun = Mpirun::of(5, program, &[]);
+    let said = mpirun.said(5);
+    let job = Job::attach(mpirun.pid(), TIMEOUT).unwrap();
+    let front = FrontEnd::new().unwrap();
+    let daemon = Distribution::new(programs::member()).args(["join", "targets", "finish:10000"]);
+    let each = 2.try_into().unwrap();
+    let session = front.launch_beside_each(&job, each, daemon, &LaunchOptions::local()).unwrap();
+    let heard = Heard::all(&front);
+    let target = |(rank, pid): (&u32, &i32)| format!("{rank} {pid} {}", program.display());
+    let expected: Vec<String> = said.iter().map(target).collect();
+    let expected: Vec<String> = expected.chunks(2).map(|share| share.join(";")).collect();
+    assert_eq!(session.size(), 3);
+    assert_eq!((0..3).map(|daemon| heard.out(daemon).trim_end().to_owned()).collect::<Vec<_>>(), expected);
+}
+
 /// A front end that launches a daemon beside no job sends no table.
 #[test]
 fn a_daemon_that_was_launched_otherwise_is_told_so() {

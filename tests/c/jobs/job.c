@@ -67,7 +67,7 @@ static void nothing(void)
     CHECK(libi_targets_release(NULL, 0, 0) == LIBI_ERR_NULL);
     CHECK(libi_targets_next_end(NULL, &rank, 0) == LIBI_ERR_NULL && rank == UINT32_MAX);
     libi_targets_free(NULL);
-    CHECK(libi_front_launch_beside(NULL, NULL, NULL, NULL, &session) == LIBI_ERR_NULL);
+    CHECK(libi_front_launch_beside(NULL, NULL, 0, NULL, NULL, &session) == LIBI_ERR_NULL);
     CHECK(libi_session_processes_of(NULL, NULL, &processes, 0) == LIBI_ERR_NULL);
     CHECK(libi_session_release(NULL, &rank, 1, 0) == LIBI_ERR_NULL);
     CHECK(libi_member_targets(NULL, &targets, 0) == LIBI_ERR_NULL && targets == NULL);
@@ -131,8 +131,8 @@ int main(int argc, char **argv)
     libi_options *options = libi_options_new();
     CHECK(libi_options_set_backend(options, LIBI_BACKEND_LOCAL, NULL) == LIBI_OK);
     CHECK(libi_front_new(LIBI_PROGRESS_THREAD, &front) == LIBI_OK);
-    CHECK(libi_front_launch_beside(front, NULL, daemon, options, &session) == LIBI_ERR_NULL && !session);
-    CHECK(libi_front_launch_beside(front, job, daemon, options, &session) == LIBI_OK);
+    CHECK(libi_front_launch_beside(front, NULL, 0, daemon, options, &session) == LIBI_ERR_NULL && !session);
+    CHECK(libi_front_launch_beside(front, job, 0, daemon, options, &session) == LIBI_OK);
 
     libi_processes *known, *all;
     CHECK(libi_job_processes(job, &known) == LIBI_OK);
