@@ -1,4 +1,4 @@
-//! Running jobs of other launchers, and daemons beside their processes.
+//! Jobs of other launchers, and daemons beside their processes.
 //!
 //! ```text
 //!   front end                                  daemons, one on each host of the job

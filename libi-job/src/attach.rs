@@ -14,7 +14,6 @@
 //! | finding | anything else | again a little later, or refused at the timeout |
 //! | any | the launcher has ended | refused |
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use libi_core::dist::OsBytes;
@@ -22,6 +21,7 @@ use nix::unistd::Pid;
 
 use crate::error::AttachError;
 use crate::found::{self, Find, FoundHost};
+use crate::kind::LauncherKind;
 use crate::memory::ProcessMemory;
 use crate::mpir::{self, Flaw, Next, Readings};
 use crate::process::ProcessId;
@@ -33,31 +33,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// How old a process is that may still become a launcher, or load its libraries.
 const YOUNG: Duration = Duration::from_secs(2);
-
-/// Which program has launched a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LauncherKind {
-    /// Slurm's `srun`.
-    Srun,
-    /// Open MPI's or PRRTE's `mpirun`, by whatever name.
-    OpenMpi,
-    /// Hydra's `mpiexec`, of MPICH and others. It keeps no process table.
-    Hydra,
-    /// Another one that keeps a process table.
-    Other,
-}
-
-impl fmt::Display for LauncherKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Srun => "srun",
-            Self::OpenMpi => "mpirun of Open MPI",
-            Self::Hydra => "mpiexec of Hydra",
-            Self::Other => "a launcher",
-        })
-    }
-}
 
 /// A running parallel job, which goes on whatever happens to this value.
 #[derive(Debug)]

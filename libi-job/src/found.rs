@@ -20,8 +20,8 @@ use libi_core::dist::OsBytes;
 use libi_core::ids::Rank;
 use serde::{Deserialize, Serialize};
 
-use crate::attach::LauncherKind;
 use crate::gate;
+use crate::kind::LauncherKind;
 use crate::mpir::Flaw;
 use crate::process::{self, ProcessId};
 use crate::table::ProcessTable;

@@ -17,10 +17,8 @@ use libi_core::dist::OsBytes;
 use nix::errno::Errno;
 
 use crate::memory::Memory;
-use crate::table::ProcessTable;
+use crate::table::{MOST_PROCESSES, ProcessTable};
 
-/// No job has more processes.
-pub(crate) const MOST_PROCESSES: i32 = 10_000_000;
 /// The size of an entry, and how many are read at once.
 const ENTRY: usize = 24;
 const AT_ONCE: usize = 4096;

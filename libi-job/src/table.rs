@@ -6,7 +6,8 @@ use std::fmt;
 use libi_core::dist::OsBytes;
 use libi_core::ids::Rank;
 
-use crate::mpir::MOST_PROCESSES;
+/// No job has more processes.
+pub(crate) const MOST_PROCESSES: i32 = 10_000_000;
 
 /// All processes of a job, by their ranks.
 ///

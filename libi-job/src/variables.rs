@@ -7,9 +7,9 @@ use libi_core::dist::OsBytes;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
-use crate::attach::LauncherKind;
 use crate::elf::{self, ElfError, Symbol};
 use crate::error::AttachError;
+use crate::kind::LauncherKind;
 use crate::memory::{Memory, ProcessMemory};
 use crate::mpir::Place;
 use crate::process::ProcessId;

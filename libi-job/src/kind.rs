@@ -1,0 +1,28 @@
+//! The launchers that are known.
+
+use std::fmt;
+
+/// Which program has launched a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LauncherKind {
+    /// Slurm's `srun`.
+    Srun,
+    /// Open MPI's or PRRTE's `mpirun`, by whatever name.
+    OpenMpi,
+    /// Hydra's `mpiexec`, of MPICH and others. It keeps no process table.
+    Hydra,
+    /// Another one that keeps a process table.
+    Other,
+}
+
+impl fmt::Display for LauncherKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Srun => "srun",
+            Self::OpenMpi => "mpirun of Open MPI",
+            Self::Hydra => "mpiexec of Hydra",
+            Self::Other => "a launcher",
+        })
+    }
+}
