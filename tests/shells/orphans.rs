@@ -87,6 +87,28 @@ fn a_host_that_dies_costs_only_itself() {
     }
 }
 
+/// A shell ends between two hosts that live, as when an `ssh` is killed: the host behind it counts as lost, and ends
+/// when it is told so, and those below it find another parent.
+#[test]
+fn a_connection_that_breaks_costs_the_host_behind_it_alone() {
+    for (from, lost) in [("n00", "n01"), ("n03", "n04"), ("n09", "n10")] {
+        let scene = Scene::new(MODES[1]);
+        let front = FrontEnd::new().unwrap();
+        let options = options(&scene, CHAIN).links(LinkPolicy::Channel);
+        let (session, mut outcome) = launch_on(&scene, &front, HOSTS, "talk:survive:150:7:9999", &options);
+        let is_it = |process: &Process| process.what == What::Shell && process.host == from;
+        let shells: Vec<Process> = scene.processes().into_iter().filter(is_it).collect();
+        assert_eq!(shells.len(), 1, "{shells:?}");
+        let began = Instant::now();
+        shells[0].kill();
+        outcome.follow(&front, Duration::from_secs(30));
+        println!("{lost}: over after {:?}", began.elapsed());
+        only_these_are_lost(&outcome, &[lost.to_owned()].into());
+        drop(session);
+        scene.nothing_is_left();
+    }
+}
+
 /// Kills a host that was not killed before: the process that leads it, or all of its processes.
 fn kill_one(scene: &Scene, victims: &mut BTreeSet<String>, random: &mut Rng) {
     let left: Vec<_> =

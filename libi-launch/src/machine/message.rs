@@ -70,6 +70,8 @@ pub enum ParentMessage {
     /// The session has grown: new hosts that have joined are in it. The last part of a large membership takes
     /// effect.
     Admit(Membership),
+    /// The answer to a claim of a host that counts as lost: it ends, and those below it find another parent.
+    Lost,
 }
 
 /// A node above others, and where it accepts those that have lost their parent.

@@ -24,6 +24,7 @@
 //! | `Seeks` | a node above has reached it by a helper | `Claims`; sends `Orphan` |
 //! | `Claims` | `Adopts` | `Attached`; sends again what may be lost of its reports |
 //! | `Claims` | the connection is closed | `Seeks` the next one |
+//! | `Claims` | `Lost`: only the connection to the parent was lost, and the parent has reported it | it ends, and those below it are orphans |
 //! | `Seeks`, `Claims` | all were tried [`ROUNDS`] times, and nothing listens there any more; or it takes too long | it ends, and tells those below that they have no other parent either |
 //!
 //! | above: a child that is lost | event | next |
@@ -31,7 +32,8 @@
 //! | had no hosts below it | | lost, as without all this |
 //! | had hosts below it | | `Severed`: reported alone; the hosts below it are awaited |
 //! | severed | `Orphan` of one of these | adopted, with those of them that are below it |
-//! | severed | hosts are not back within a second, or this node listens nowhere | [helpers](helpers) are sent to them |
+//! | severed | hosts are not back within a second, or this node listens nowhere | [helpers](helpers) are sent to them, and to the lost host |
+//! | severed | `Orphan` of the lost host: it lives | `Lost`: those below it are orphans then |
 //! | severed | it takes too long | the hosts that are not back are lost with their launcher |
 //! | lives, and reports that the host of an orphan has failed | | the connection of the orphan is closed: it is lost |
 //!
@@ -208,6 +210,15 @@ impl Orphans {
         true
     }
 
+    /// The node that it has turned to counts it as lost: it has no other parent. False if it has turned to none.
+    pub(super) fn dismissed(&mut self) -> bool {
+        let has_claimed = self.has_claimed();
+        if has_claimed {
+            self.give_up();
+        }
+        has_claimed
+    }
+
     /// Another node is its parent. Returns the reports that may be lost; `None` if that was not awaited.
     pub(super) fn adopted(&mut self, ancestors: Vec<Ancestor>) -> Option<Vec<ChildMessage>> {
         if !self.has_claimed() {
@@ -348,8 +359,32 @@ mod tests {
         let attempt = libi_core::plan::late::Attempt::default();
         orphans.arrives(link, at(5_000));
         assert!(orphans.claims(link, OrphanClaim { host, attempt, is_agent: true, below: Vec::new() }));
-        assert_eq!((orphans.forget(HostIndex(5)), orphans.forget(host)), (None, Some(link)));
-        assert!(!orphans.is_arriving(link) && orphans.forget(host).is_none());
+        assert_eq!((orphans.forget(HostIndex(5), at(10)), orphans.forget(host, at(10))), (None, Some(link)));
+        assert!(orphans.next_awaited().is_none() && orphans.forget(host, at(10)).is_none());
+        // It is told, and has a second to close its connection.
+        assert!(orphans.late(at(1_009)).is_empty() && orphans.late(at(1_010)) == [link]);
+    }
+
+    /// Only the connection to it was lost.
+    #[test]
+    fn a_lost_host_that_lives_is_sent_a_helper_and_told_that_it_counts_as_lost() {
+        let mut orphans = Orphans::default();
+        let lost = HostIndex(3);
+        let hosts = [4].map(HostIndex).into();
+        orphans.sever(LinkId(1), Severed::new(lost, hosts, at(0), Duration::from_secs(9), false));
+        assert_eq!(orphans.send_helpers(at(0)), [lost, HostIndex(4)]);
+        orphans.arrives(LinkId(7), at(9_000));
+        let attempt = libi_core::plan::late::Attempt::default();
+        let claim = OrphanClaim { host: lost, attempt, is_agent: true, below: [HostIndex(4)].to_vec() };
+        assert!(orphans.claims(LinkId(7), claim) && orphans.next_awaited().is_none());
+        assert_eq!((orphans.next_lost(at(20)), orphans.next_lost(at(20))), (Some(LinkId(7)), None));
+
+        // There.
+        let mut orphans = below(3);
+        assert!(orphans.begin(at(0), Duration::from_secs(9)) && !orphans.dismissed());
+        orphans.meets_wall();
+        assert!(orphans.helped() && orphans.dismissed() && !orphans.is_orphan());
+        assert!(!orphans.begin(at(30), Duration::from_secs(9)), "it has no other parent");
     }
 
     #[test]
@@ -357,7 +392,7 @@ mod tests {
         let mut orphans = Orphans::default();
         let hosts = [4, 8].map(HostIndex).into();
         orphans.sever(LinkId(1), Severed::new(HostIndex(3), hosts, at(0), Duration::from_secs(9), true));
-        assert_eq!(orphans.send_helpers(at(1_000)), [4, 8].map(HostIndex));
+        assert_eq!(orphans.send_helpers(at(1_000)), [3, 4, 8].map(HostIndex));
         let attempt = libi_core::plan::late::Attempt::default();
         let claim = OrphanClaim { host: HostIndex(4), attempt, is_agent: true, below: Vec::new() };
         orphans.arrives(LinkId(7), at(9_000));

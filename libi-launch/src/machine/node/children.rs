@@ -340,7 +340,9 @@ impl Node {
             }
             (ChildMessage::Failed(host, ..), Some(own)) => {
                 let host = *host;
-                out.extend(self.orphans.forget(host).map(Effect::Close));
+                if let Some(link) = self.orphans.forget(host, now) {
+                    Self::send(link, Kind::Control, &ParentMessage::Lost, out);
+                }
                 let (launcher, terms, _) = self.launcher(now);
                 launcher.given_up_below(own, host, &terms);
             }

@@ -187,12 +187,20 @@ impl Node {
             }
         }
         self.adopt_orphans(now, out);
+        self.dismiss_lost(now, out);
     }
 
     fn on_claim(&mut self, link: LinkId, header: Header, payload: &[u8]) -> Option<()> {
         let reports: Vec<ChildMessage> = decode_control(&Frame::from_parts(header, payload)?).ok()?;
         let [ChildMessage::Orphan(claim)] = &reports[..] else { return None };
         self.orphans.claims(link, (**claim).clone()).then_some(())
+    }
+
+    /// Tells the orphan of a host that counts as lost, and lives: only the connection to it was lost.
+    fn dismiss_lost(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        while let Some(link) = self.orphans.next_lost(now) {
+            Self::send(link, Kind::Control, &ParentMessage::Lost, out);
+        }
     }
 
     /// The connection of an orphan is closed, or has to be.
@@ -367,6 +375,16 @@ impl Node {
         Self::send_preamble(LinkId::PARENT, out);
         let claim = OrphanClaim { host, attempt, is_agent, below };
         Self::send(LinkId::PARENT, Kind::Control, &vec![ChildMessage::Orphan(Box::new(claim))], out);
+    }
+
+    /// The node that this host has turned to counts it as lost: it ends, and those below it need not.
+    pub(super) fn counts_as_lost(&mut self, now: Instant, out: &mut Vec<Effect>) -> Option<()> {
+        if !self.orphans.dismissed() {
+            return None;
+        }
+        out.push(Effect::ForgetHelper);
+        self.parent_lost(now, out);
+        Some(())
     }
 
     /// The hosts that may be below this one. Others that it was to launch have been handed back.

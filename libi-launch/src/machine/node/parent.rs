@@ -150,6 +150,7 @@ impl Node {
                 self.tell_ancestors(out);
             }
             (ParentMessage::Adopts(ancestors), _) => self.adopted_by(ancestors, now, out)?,
+            (ParentMessage::Lost, _) => self.counts_as_lost(now, out)?,
             (ParentMessage::Connect, _) => self.may_connect(out)?,
             (ParentMessage::Credit(bytes), _) => self.relay.grant(bytes),
         }

@@ -10,6 +10,9 @@
 //! | one is on its way | it has ended, and was not the last of [`HELPERS`] | another one is sent after [`PAUSE`] |
 //! | one is on its way | the last one has ended | none is sent any more: no process of the session is there |
 //!
+//! The lost host is sent some as well: perhaps only the connection to it is lost, and it keeps those below it from
+//! being orphans until it is told that it counts as lost.
+//!
 //! A host keeps those below it from being sent helpers until it has had [`RETURN_TIMEOUT`] to be back, or is sent
 //! none any more. So hosts below several that are dead are reached one [`RETURN_TIMEOUT`] for each later, and at most
 //! [`AT_ONCE`] helpers are on their way for one lost host.
@@ -106,8 +109,9 @@ impl Severed {
             Some(Step::Again(at)) => *at <= now,
             Some(Step::OnItsWay | Step::InVain) => false,
         };
-        let due: Vec<HostIndex> =
-            self.hosts.iter().copied().filter(|host| is_due(*host)).take(self.free()).collect();
+        // The lost one may live, and keep those below it from being orphans.
+        let all = [self.lost].into_iter().chain(self.hosts.iter().copied());
+        let due: Vec<HostIndex> = all.filter(|host| is_due(*host)).take(self.free()).collect();
         for host in &due {
             let helper = self.helpers.entry(*host).or_insert_with(|| Helper {
                 sent: 0,

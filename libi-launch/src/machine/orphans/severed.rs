@@ -1,6 +1,7 @@
 //! What a node above orphans knows: whom it awaits, who has connected, and what is below them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use libi_core::ids::{HostIndex, LinkId};
 use libi_core::ranks::Ranks;
@@ -9,6 +10,9 @@ use libi_core::time::Instant;
 use super::helpers::Severed;
 use super::{Orphans, OwnState};
 use crate::machine::message::OrphanClaim;
+
+/// How long an orphan that was told that it counts as lost may take to close its connection.
+const DISMISSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Orphans {
     pub(in crate::machine) fn set_top(&mut self, is_top: bool) {
@@ -92,15 +96,22 @@ impl Orphans {
         self.severed.values().flat_map(|severed| severed.hosts.iter().copied())
     }
 
-    /// A host was given up, or has failed. Returns the connection of its orphan, which is not adopted any more.
-    pub(in crate::machine) fn forget(&mut self, host: HostIndex) -> Option<LinkId> {
+    /// A host was given up, or has failed. Returns the connection of its orphan, which is not adopted any more: it
+    /// is to be told, and is closed a little later if it does not do that itself.
+    pub(in crate::machine) fn forget(&mut self, host: HostIndex, now: Instant) -> Option<LinkId> {
         for hosts in self.below.values_mut() {
             hosts.remove(&host);
         }
-        let is_of = |claim: &Option<OrphanClaim>| claim.as_ref().is_some_and(|claim| claim.host == host);
-        let link = *self.arriving.iter().find(|(_, (_, claim))| is_of(claim))?.0;
-        self.arriving.remove(&link);
-        Some(link)
+        self.dismiss(|claimed| claimed == host, now)
+    }
+
+    fn dismiss(&mut self, is_it: impl Fn(HostIndex) -> bool, now: Instant) -> Option<LinkId> {
+        let mut arriving = self.arriving.iter_mut();
+        let found = arriving.find(|(_, (_, claim))| claim.as_ref().is_some_and(|claim| is_it(claim.host)));
+        let (link, (until, claim)) = found?;
+        *until = (*until).min(now + DISMISSAL_TIMEOUT);
+        *claim = None;
+        Some(*link)
     }
 
     /// An orphan has connected.
@@ -149,6 +160,12 @@ impl Orphans {
         self.below.insert(link, below);
         self.alone.insert(link);
         Some((link, old, claim, back))
+    }
+
+    /// The connection of the orphan of a host that counts as lost, to be told and closed in the same way.
+    pub(in crate::machine) fn next_lost(&mut self, now: Instant) -> Option<LinkId> {
+        let lost: BTreeSet<HostIndex> = self.severed.values().map(|severed| severed.lost).collect();
+        self.dismiss(|claimed| lost.contains(&claimed), now)
     }
 
     /// A severed child whose orphans have had their time, or are all back.
