@@ -21,10 +21,12 @@
 //! The program is two: started by a user it is the tool; started by the tool it is a daemon.
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Duration;
 
-use libi::job::{End, Ends, Job, Launch, LauncherKind};
-use libi::{CommError, Distribution, FrontEnd, InitError, LaunchOptions, Member, Rank, Ranks, Srun, Ssh};
+use libi::job::{End, Ends, Job, Launch, LauncherKind, TargetsError};
+use libi::{CommError, Distribution, FrontEnd, InitError, LaunchOptions, Member, Rank, Srun, Ssh};
+use nix::sys::signal::{SigSet, Signal};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -33,21 +35,32 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// How long the job waits for the tool.
 const HOLD: Duration = Duration::from_secs(5);
 
-fn main() -> Done {
-    match Member::init() {
-        Ok(member) => serve(&member),
+fn main() -> ExitCode {
+    let done = match Member::init() {
+        Ok(member) => serve(&member).map(|()| ExitCode::SUCCESS),
         Err(InitError::StartedByHand) => control(&std::env::args().skip(1).collect::<Vec<_>>()),
         Err(error) => Err(error.into()),
-    }
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("controlled: {error}");
+        ExitCode::FAILURE
+    })
 }
 
-/// The tool.
-fn control(words: &[String]) -> Done {
+/// The tool. Returns the exit status of the job.
+fn control(words: &[String]) -> Done<ExitCode> {
+    if words.first().is_none_or(|word| word.starts_with('-')) {
+        return Err("usage: controlled LAUNCHER [OPTION...] [--] PROGRAM [WORD...]".into());
+    }
     let launch = match words.iter().position(|word| word == "--") {
         Some(at) => Launch::new(&words[..at], &words[at + 1..]),
         None => Launch::command_line(words)?,
     };
     let mut launched = launch.hold(HOLD).start()?;
+    // ^C is for the launcher, which ends the job, and the tool ends then.
+    let mut interrupt = SigSet::empty();
+    interrupt.add(Signal::SIGINT);
+    interrupt.thread_block()?;
     let job = launched.attach(TIMEOUT)?;
 
     let front_end = FrontEnd::new()?;
@@ -62,10 +75,10 @@ fn control(words: &[String]) -> Done {
     session.release(&table.iter().map(|process| process.rank).collect(), TIMEOUT)?;
     println!("all were let go");
 
-    if let Some(status) = launched.wait(Duration::MAX)? {
-        println!("the job has ended: {status}");
-    }
-    Ok(())
+    let status = launched.wait(Duration::MAX)?.ok_or("the job goes on")?;
+    println!("the job has ended: {status}");
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 fn options(job: &Job) -> LaunchOptions {
@@ -80,11 +93,11 @@ fn options(job: &Job) -> LaunchOptions {
 /// A daemon: lets go what it is told to, and sees how its processes end.
 fn serve(member: &Member) -> Done {
     let targets = member.targets(TIMEOUT)?;
-    let mut released = Ranks::new();
-    while !targets.iter().all(|target| released.contains(target.rank())) {
+    // The tool names rank 0, and then all.
+    for _ in 0..2 {
         match member.release_when_told(&targets, TIMEOUT) {
-            Ok(ranks) => released.add_all(&ranks),
-            Err(libi::job::TargetsError::Talk(CommError::FrontEndLost | CommError::Ended)) => return Ok(()),
+            Ok(_) => {}
+            Err(TargetsError::Talk(CommError::FrontEndLost | CommError::Ended)) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
     }

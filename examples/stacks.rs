@@ -2,7 +2,7 @@
 //! its own host, and merges the stacks on their way up the tree.
 //!
 //! ```text
-//! $ cargo run --release --example stacks -- $(pgrep -x mpirun) --svg stacks.svg
+//! $ cargo run --release --example stacks -- $(pgrep -o -x mpirun) --svg stacks.svg
 //! 64 processes on 4 hosts
 //! main                              ranks 0-63
 //!   solve
@@ -20,8 +20,9 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::io::Read;
-use std::process::{Command, Stdio};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -31,16 +32,21 @@ use serde::{Deserialize, Serialize};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
-/// The timeout of every call; and of gdb, for one process.
+/// The timeout of every call; of reading the table of the job; and of gdb, for one process.
 const TIMEOUT: Duration = Duration::from_secs(300);
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 const GDB_TIMEOUT: Duration = Duration::from_secs(30);
 
-fn main() -> Done {
-    match Member::init() {
+fn main() -> ExitCode {
+    let done = match Member::init() {
         Ok(member) => serve(&member),
         Err(InitError::StartedByHand) => show(&std::env::args().skip(1).collect::<Vec<_>>()),
         Err(error) => Err(error.into()),
+    };
+    if let Err(error) = &done {
+        eprintln!("stacks: {error}");
     }
+    ExitCode::from(u8::from(done.is_err()))
 }
 
 /// Stacks that begin with the same functions: the processes that have called this one, and what they have
@@ -126,11 +132,14 @@ fn escaped(text: &str) -> String {
 fn show(words: &[String]) -> Done {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (pid, svg) = match words[..] {
-        [pid] => (pid, None),
-        [pid, "--svg", file] => (pid, Some(file)),
-        _ => return Err("usage: stacks PID [--svg FILE]".into()),
+        [pid] => (pid.parse().ok(), None),
+        [pid, "--svg", file] | ["--svg", file, pid] => (pid.parse().ok(), Some(file)),
+        _ => (None, None),
     };
-    let job = Job::attach(pid.parse()?, TIMEOUT)?;
+    let pid = pid.ok_or("usage: stacks PID [--svg FILE], with the process ID of a launcher")?;
+    // Before processes are stopped for a picture that cannot be written.
+    let file = svg.map(|svg| File::create(svg).map_err(|error| format!("{svg}: {error}"))).transpose()?;
+    let job = Job::attach(pid, ATTACH_TIMEOUT)?;
     let front_end = FrontEnd::new()?;
     let daemons = Distribution::new(std::env::current_exe()?);
     let session = front_end.launch_beside(&job, daemons, &options(&job))?;
@@ -139,14 +148,14 @@ fn show(words: &[String]) -> Done {
     let hosts = job.hosts().len();
     println!("{processes} processes on {hosts} host{}", if hosts == 1 { "" } else { "s" });
     all.print(0);
-    if let Some(file) = svg {
+    if let Some(mut file) = file {
         let height = all.depth() * ROW;
         let mut picture = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
              font-family=\"monospace\" font-size=\"12\">\n"
         );
         all.draw((0.0, 0), WIDTH / all.ranks.len().max(1) as f64, &mut picture);
-        std::fs::write(file, picture + "</svg>\n")?;
+        file.write_all((picture + "</svg>\n").as_bytes())?;
     }
     Ok(())
 }

@@ -87,8 +87,8 @@ typedef struct libi_front libi_front;
 typedef struct libi_hosts libi_hosts;
 
 /**
- * A running job of another launcher (srun, mpirun, ...), as it was when it was attached to. It
- * does not change, any number of threads may use it, and the job goes on when it is freed. Since
+ * A running job of another launcher (srun, mpirun, ...), with the processes that it had when it
+ * was attached to. Any number of threads may use it, and the job goes on when it is freed. Since
  * 0.1.
  */
 typedef struct libi_job libi_job;
@@ -262,7 +262,7 @@ typedef enum libi_result {
   LIBI_ERR_NOT_RESTARTED = 37,
   /** The session has not grown; the text has the reason. */
   LIBI_ERR_NOT_GROWN = 38,
-  /** A session cannot be attached to; the text has the reason. */
+  /** A session or a job cannot be attached to; the text has the reason. */
   LIBI_ERR_NOT_ATTACHED = 39,
   /** Members that are needed are lost; the text names them. */
   LIBI_ERR_PEER_LOST = 50,
@@ -1244,11 +1244,11 @@ libi_timeout libi_front_next_timeout(const libi_front *front);
 libi_result libi_front_dispatch(libi_front *front);
 
 /**
- * Launches a daemon for each so many processes of a job on each of its hosts, or if processes is 0
- * one on each host, as libi_front_launch() does, and hands out the processes: each daemon gets its
- * own by libi_member_targets(). What the distribution says of hosts is replaced. Beside a job of
- * srun the daemons are started in its Slurm job, unless the options name another backend or Slurm
- * job.
+ * Launches a daemon for each so many processes of a job on each of its hosts, or if processes is
+ * 0 one on each host, as libi_front_launch() does, and hands out the processes: each daemon gets
+ * its own by libi_member_targets(). What the distribution says of hosts is replaced. Beside a
+ * job of srun the daemons are started in its Slurm job, unless the options name another backend
+ * or Slurm job.
  *
  * *session is the new session, to be freed with libi_session_free(). Returns as
  * libi_front_launch(), or as libi_session_send() if the master is lost before it has the table.
@@ -1602,7 +1602,8 @@ libi_result libi_session_processes_of(libi_session *session,
 
 /**
  * Lets these ranks of a job beside the session go on to their program, where they are held, and
- * waits until they do. All daemons call libi_member_release_when_told().
+ * waits until they do. All daemons call libi_member_release_when_told(), also those that have
+ * none of them.
  *
  * Returns LIBI_OK; LIBI_ERR_TIMED_OUT (libi_last_error() names ranks that are still held); or as
  * libi_session_broadcast() and libi_session_gather(). Since 0.1.
@@ -2979,7 +2980,8 @@ libi_result libi_member_first_call(libi_member *member, uint64_t *call, libi_tim
  *
  * *targets is the new object, to be freed with libi_targets_free(). Returns LIBI_OK;
  * LIBI_ERR_STATE if this is no such daemon; LIBI_ERR_TIMED_OUT if the table has not come, or not
- * all processes were found here; or as libi_member_recv() and libi_member_scatter(). Since 0.1.
+ * all processes were found here (it is not called again then); or as libi_member_recv() and
+ * libi_member_scatter(). Since 0.1.
  */
 libi_result libi_member_targets(libi_member *member, libi_targets **targets, libi_timeout timeout);
 
@@ -3078,8 +3080,8 @@ typedef struct libi_job_info {
 libi_result libi_job_attach(int32_t pid, libi_job **job, libi_timeout timeout);
 
 /**
- * As libi_job_attach(), for a step of a Slurm job, as "123.0", or the only step of a job, as "123",
- * whose srun runs on this machine. Since 0.1.
+ * As libi_job_attach(), for a step of a Slurm job, as "123.0", or the only step of a job, as
+ * "123", whose srun runs on this machine. Since 0.1.
  */
 libi_result libi_job_attach_to_slurm(const char *step, libi_job **job, libi_timeout timeout);
 
@@ -3090,10 +3092,15 @@ libi_result libi_job_attach_to_slurm(const char *step, libi_job **job, libi_time
  * rank goes on when it is released, or when it has been held for hold_ms, rounded up to a
  * second: a tool that dies holds no job for ever. No process is stopped or traced.
  *
+ * After a failure to attach the job goes on, its ranks when their time is over. The launcher is
+ * a child of this process: libi_job_wait() collects its status; without that it is a zombie once
+ * it has ended, until this process ends.
+ *
  * *job is the new object, to be freed with libi_job_free(). Returns LIBI_OK; LIBI_ERR_ARGUMENT
- * for a command line of several programs; LIBI_ERR_SYSTEM if the launcher cannot be started;
- * LIBI_ERR_NOT_ATTACHED if not all ranks were there in time, or the launcher has ended; or
- * LIBI_ERR_NULL. Since 0.1.
+ * for a command line of several programs, an option that is not known if program is NULL, or a
+ * negative hold_ms; LIBI_ERR_SYSTEM if the launcher cannot be started; LIBI_ERR_NOT_ATTACHED if
+ * not all ranks were there in time, or the launcher has ended, which libi_last_error() tells
+ * apart; or LIBI_ERR_NULL. Since 0.1.
  */
 libi_result libi_job_launch(const char *const *launcher,
                             const char *const *program,
@@ -3101,7 +3108,10 @@ libi_result libi_job_launch(const char *const *launcher,
                             libi_job **job,
                             libi_timeout timeout);
 
-/** Frees a job, which goes on. NULL is allowed. Since 0.1. */
+/**
+ * Frees a job, which goes on; ranks that are held do when their time is over. NULL is allowed.
+ * Since 0.1.
+ */
 void libi_job_free(libi_job *job);
 
 /** Fills *info with the job as a whole. Since 0.1. */
@@ -3125,7 +3135,8 @@ libi_result libi_job_processes(const libi_job *job, libi_processes **processes);
  * it for a job of libi_job_launch(), and -1 for others, whose launcher is no child of this
  * process; status may be NULL.
  *
- * Returns LIBI_OK if it has ended, or LIBI_NOT_YET at the timeout. Since 0.1.
+ * May be called again, with the same result; one thread waits at a time. Returns LIBI_OK if it
+ * has ended, or LIBI_NOT_YET at the timeout. Since 0.1.
  */
 libi_result libi_job_wait(const libi_job *job, int *status, libi_timeout timeout);
 
@@ -3140,8 +3151,8 @@ typedef struct libi_targets_entry_info {
   /** What the launcher has started. */
   const char *executable;
   /**
-   * Whether it runs now: the process that was there at first, and not another one that has
-   * its number.
+   * Whether it runs now: the process that was there at first, and not another one that has its
+   * number.
    */
   bool is_running;
   /** Whether it is held in front of its program now: see libi_job_launch(). */

@@ -41,8 +41,8 @@ pub(crate) enum Command {
     /// Expand or fold a host list, also that of the surrounding job
     #[command(after_help = hosts::EXAMPLES)]
     Hosts(hosts::HostsArgs),
-    /// Print the processes of a running job of srun or mpirun
-    #[command(after_help = job::EXAMPLES)]
+    /// Print the processes of a running job of srun, mpirun or mpiexec
+    #[command(override_usage = "libi job [OPTIONS] <PID | --slurm JOB[.STEP]>", after_help = job::EXAMPLES)]
     Job(job::JobArgs),
     /// Explain or draw the recorded timeline of a launch
     #[command(after_help = trace::EXAMPLES)]

@@ -13,18 +13,19 @@ use crate::units;
 
 pub(crate) const EXAMPLES: &str = "\
 The launcher (srun, mpirun of Open MPI, mpiexec of Hydra, or another one that
-keeps a table for debuggers) is read while it goes on: it is neither stopped nor
-traced. It has to be a process of this machine and of the same user. Hydra has no
-table: of its processes those on this machine are found, and the names of other
-hosts.
+keeps a table for debuggers) is read while it goes on: it is neither stopped
+nor traced. It has to be a process of this machine and of the same user. Hydra
+has no table: of its processes those on this machine are found, and the names
+of other hosts.
 
 Each line has the rank, host, process ID and executable of a process.
 
-Exit status: 0 success, 2 the command line is invalid, 3 the process is no such
-launcher, or may not be read.
+Exit status: 0 success, 2 the command line is invalid, 3 there is no such
+process or step, it is no launcher, it may not be read, or its job has not
+begun in time.
 
 Examples:
-  libi job $(pgrep -x srun)
+  libi job $(pgrep -o -x srun)
   libi job 4711 --json
   libi job --slurm 123.0
   libi run -w \"$(libi job --hosts 4711)\" uptime";
@@ -38,15 +39,30 @@ pub(crate) struct JobArgs {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// How long to wait for a table that is still empty or being written
+    /// How long to wait for a table that is empty or being written, or for a Slurm job in the queue
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = units::duration)]
     timeout: Duration,
     /// The number of a Slurm job, or of a step as 123.0, whose srun runs on this machine
-    #[arg(long, value_name = "JOB[.STEP]", conflicts_with = "pid")]
+    #[arg(long, value_name = "JOB[.STEP]", conflicts_with = "pid", value_parser = step)]
     slurm: Option<String>,
     /// The process ID of the launcher
-    #[arg(value_name = "PID", required_unless_present = "slurm")]
+    #[arg(value_name = "PID", required_unless_present = "slurm", value_parser = pid)]
     pid: Option<i32>,
+}
+
+/// The number of a process.
+fn pid(text: &str) -> Result<i32, String> {
+    text.parse().ok().filter(|pid| *pid > 0).ok_or_else(|| "it is no process ID".to_owned())
+}
+
+/// The number of a Slurm job, or of a step.
+fn step(text: &str) -> Result<String, String> {
+    let (job, step) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_one = is_number(job) && is_number(step);
+    is_one
+        .then(|| text.to_owned())
+        .ok_or_else(|| "it is no number of a job, nor of a step as 123.0".to_owned())
 }
 
 pub(crate) fn run(arguments: &JobArgs) -> Result<(), CliError> {

@@ -26,8 +26,8 @@ use crate::result::libi_timeout;
 use crate::session::{give_session, libi_session, on};
 use crate::text::c_string;
 
-/// A running job of another launcher (srun, mpirun, ...), as it was when it was attached to. It
-/// does not change, any number of threads may use it, and the job goes on when it is freed. Since
+/// A running job of another launcher (srun, mpirun, ...), with the processes that it had when it
+/// was attached to. Any number of threads may use it, and the job goes on when it is freed. Since
 /// 0.1.
 pub struct libi_job {
     _opaque: (),
@@ -144,8 +144,8 @@ pub unsafe extern "C" fn libi_job_attach(
     code(attach())
 }
 
-/// As libi_job_attach(), for a step of a Slurm job, as "123.0", or the only step of a job, as "123",
-/// whose srun runs on this machine. Since 0.1.
+/// As libi_job_attach(), for a step of a Slurm job, as "123.0", or the only step of a job, as
+/// "123", whose srun runs on this machine. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_job_attach_to_slurm(
     step: *const c_char,
@@ -168,10 +168,15 @@ pub unsafe extern "C" fn libi_job_attach_to_slurm(
 /// rank goes on when it is released, or when it has been held for hold_ms, rounded up to a
 /// second: a tool that dies holds no job for ever. No process is stopped or traced.
 ///
+/// After a failure to attach the job goes on, its ranks when their time is over. The launcher is
+/// a child of this process: libi_job_wait() collects its status; without that it is a zombie once
+/// it has ended, until this process ends.
+///
 /// *job is the new object, to be freed with libi_job_free(). Returns LIBI_OK; LIBI_ERR_ARGUMENT
-/// for a command line of several programs; LIBI_ERR_SYSTEM if the launcher cannot be started;
-/// LIBI_ERR_NOT_ATTACHED if not all ranks were there in time, or the launcher has ended; or
-/// LIBI_ERR_NULL. Since 0.1.
+/// for a command line of several programs, an option that is not known if program is NULL, or a
+/// negative hold_ms; LIBI_ERR_SYSTEM if the launcher cannot be started; LIBI_ERR_NOT_ATTACHED if
+/// not all ranks were there in time, or the launcher has ended, which libi_last_error() tells
+/// apart; or LIBI_ERR_NULL. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_job_launch(
     launcher: *const *const c_char,
@@ -204,7 +209,8 @@ pub unsafe extern "C" fn libi_job_launch(
     code(launch())
 }
 
-/// Frees a job, which goes on. NULL is allowed. Since 0.1.
+/// Frees a job, which goes on; ranks that are held do when their time is over. NULL is allowed.
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_job_free(job: *mut libi_job) {
     // SAFETY: as documented in the header.
@@ -272,7 +278,8 @@ pub unsafe extern "C" fn libi_job_processes(
 /// it for a job of libi_job_launch(), and -1 for others, whose launcher is no child of this
 /// process; status may be NULL.
 ///
-/// Returns LIBI_OK if it has ended, or LIBI_NOT_YET at the timeout. Since 0.1.
+/// May be called again, with the same result; one thread waits at a time. Returns LIBI_OK if it
+/// has ended, or LIBI_NOT_YET at the timeout. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_job_wait(
     job: *const libi_job,
@@ -304,11 +311,11 @@ fn wait(view: &JobView, timeout: Duration) -> CallResult<Option<c_int>> {
     Ok(ended.map(std::os::unix::process::ExitStatusExt::into_raw))
 }
 
-/// Launches a daemon for each so many processes of a job on each of its hosts, or if processes is 0
-/// one on each host, as libi_front_launch() does, and hands out the processes: each daemon gets its
-/// own by libi_member_targets(). What the distribution says of hosts is replaced. Beside a job of
-/// srun the daemons are started in its Slurm job, unless the options name another backend or Slurm
-/// job.
+/// Launches a daemon for each so many processes of a job on each of its hosts, or if processes is
+/// 0 one on each host, as libi_front_launch() does, and hands out the processes: each daemon gets
+/// its own by libi_member_targets(). What the distribution says of hosts is replaced. Beside a
+/// job of srun the daemons are started in its Slurm job, unless the options name another backend
+/// or Slurm job.
 ///
 /// *session is the new session, to be freed with libi_session_free(). Returns as
 /// libi_front_launch(), or as libi_session_send() if the master is lost before it has the table.
@@ -363,7 +370,8 @@ pub unsafe extern "C" fn libi_session_processes_of(
 }
 
 /// Lets these ranks of a job beside the session go on to their program, where they are held, and
-/// waits until they do. All daemons call libi_member_release_when_told().
+/// waits until they do. All daemons call libi_member_release_when_told(), also those that have
+/// none of them.
 ///
 /// Returns LIBI_OK; LIBI_ERR_TIMED_OUT (libi_last_error() names ranks that are still held); or as
 /// libi_session_broadcast() and libi_session_gather(). Since 0.1.

@@ -87,7 +87,7 @@ pub enum libi_result {
     LIBI_ERR_NOT_RESTARTED = 37,
     /// The session has not grown; the text has the reason.
     LIBI_ERR_NOT_GROWN = 38,
-    /// A session cannot be attached to; the text has the reason.
+    /// A session or a job cannot be attached to; the text has the reason.
     LIBI_ERR_NOT_ATTACHED = 39,
 
     /// Members that are needed are lost; the text names them.
@@ -156,7 +156,7 @@ pub extern "C" fn libi_result_text(result: libi_result_arg) -> *const c_char {
         (LIBI_ERR_NO_MEMORY, c"out of memory"),
         (LIBI_ERR_NOT_RESTARTED, c"the member was not restarted"),
         (LIBI_ERR_NOT_GROWN, c"the session has not grown"),
-        (LIBI_ERR_NOT_ATTACHED, c"the session cannot be attached to"),
+        (LIBI_ERR_NOT_ATTACHED, c"the session or the job cannot be attached to"),
         (LIBI_ERR_PEER_LOST, c"members that are needed are lost"),
         (LIBI_ERR_FRONT_END_LOST, c"the front end is lost"),
         (LIBI_ERR_MISMATCH, c"members have made different collective calls"),

@@ -9,7 +9,8 @@
 //! | reading | the same, and nothing reads from the pipe yet | reading; asked again a little later |
 //! | reading | as `mpir.rs` says | known, reading again a little later, or refused |
 //! | reading | its ranks are held, and Open MPI fills its table when none is | finding |
-//! | reading | the table of Open MPI or Hydra is empty at the timeout | finding, once: the ranks may not use MPI |
+//! | reading | the table of Open MPI is empty for [`EMPTY_FOR`], and all its ranks are on this machine | finding: they may not use MPI |
+//! | reading | the table of Open MPI or Hydra is empty at the timeout | finding, once |
 //! | finding | [`found`] has the same twice, and all that are on this machine | known; others are found on their hosts |
 //! | finding | anything else | again a little later, or refused at the timeout |
 //! | any | the launcher has ended | refused |
@@ -31,6 +32,10 @@ use crate::variables::Variables;
 /// How long to wait before the table is read again: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// How many processes above one are looked at.
+const MOST_ABOVE: usize = 64;
+/// How long the table of Open MPI may be empty before its ranks are looked for.
+const EMPTY_FOR: Duration = Duration::from_millis(300);
 /// How old a process is that may still become a launcher, or load its libraries.
 const YOUNG: Duration = Duration::from_secs(2);
 
@@ -85,7 +90,7 @@ impl Job {
                 {
                     std::thread::sleep(FIRST_PAUSE);
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.with_launcher(|| launcher_above(&launcher))),
             }
         };
         let executable = launcher.executable();
@@ -109,6 +114,15 @@ impl Job {
             if let Next::Known(table) = readings.take(reading) {
                 let slurm_job = variables.slurm_job(&memory).filter(|_| kind == LauncherKind::Srun);
                 return Ok(Self { launcher, kind, executable, table, slurm_job, found: Vec::new() });
+            }
+            // Ranks that use no MPI: the table stays empty.
+            let may_find = kind == LauncherKind::OpenMpi && readings.flaw() == Flaw::Empty;
+            if may_find
+                && began.elapsed() >= EMPTY_FOR
+                && let Ok(job) = Self::find(launcher.clone(), kind, Instant::now(), Duration::ZERO)
+                && job.is_whole()
+            {
+                return Ok(job);
             }
             let pid = launcher.pid;
             if !launcher.lives() {
@@ -230,4 +244,11 @@ impl Job {
         }
         self.table = table;
     }
+}
+
+/// The process above this one that has launched a job, and its executable.
+fn launcher_above(process: &ProcessId) -> Option<(i32, OsBytes)> {
+    let above = std::iter::successors(process.parent(), ProcessId::parent);
+    let is_one = |process: &ProcessId| Variables::of(process).is_ok() || found::is_hydra(process);
+    above.take(MOST_ABOVE).find(is_one).map(|launcher| (launcher.pid, launcher.executable()))
 }

@@ -26,7 +26,7 @@ pub enum AttachError {
         executable: OsBytes,
     },
     /// No `srun` of this machine has launched such a step of a Slurm job.
-    #[error("no srun on this machine has launched {step} of Slurm{}", others(.here))]
+    #[error("no srun on this machine has launched job {step} of Slurm{}", others(.here))]
     NoStep {
         /// What was asked for.
         step: String,
@@ -73,7 +73,7 @@ pub enum AttachError {
     #[error(
         "process {pid} ({executable}) is no launcher that keeps a process table (MPIR_proctable): neither the \
          program nor any of its {libraries} libraries has one{}",
-        if *is_stripped { ", and its own symbols were stripped" } else { "" }
+        or(.above, *is_stripped)
     )]
     NoLauncher {
         /// The process ID.
@@ -84,6 +84,8 @@ pub enum AttachError {
         libraries: usize,
         /// Whether the program may have a table that cannot be found, since its symbols were removed.
         is_stripped: bool,
+        /// The process above it that is a launcher, and its executable.
+        above: Option<(i32, OsBytes)>,
     },
     /// The program has no libraries, and its symbols were removed.
     #[error(
@@ -138,6 +140,26 @@ pub enum AttachError {
         /// Why.
         why: io::Error,
     },
+}
+
+fn or(above: &Option<(i32, OsBytes)>, is_stripped: bool) -> String {
+    match above {
+        Some((pid, executable)) => format!("; its launcher is process {pid} ({executable})"),
+        None if is_stripped => ", and its own symbols were stripped".to_owned(),
+        None => String::new(),
+    }
+}
+
+impl AttachError {
+    /// Says which process would have been the right one.
+    pub(crate) fn with_launcher(self, launcher: impl FnOnce() -> Option<(i32, OsBytes)>) -> Self {
+        match self {
+            Self::NoLauncher { pid, executable, libraries, is_stripped, .. } => {
+                Self::NoLauncher { pid, executable, libraries, is_stripped, above: launcher() }
+            }
+            other => other,
+        }
+    }
 }
 
 fn others(here: &[String]) -> String {

@@ -28,6 +28,11 @@ impl ProcessId {
         Some(Self { pid, started: field(pid, 22)? })
     }
 
+    /// The process that has started it, or has taken it over; not the first of the system.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        Self::of(field(self.pid, 4).filter(|parent| *parent > 1)?)
+    }
+
     /// Whether it is still there, and has not ended.
     pub(crate) fn lives(&self) -> bool {
         Self::of(self.pid).as_ref() == Some(self) && state(self.pid) != Some('Z')

@@ -75,7 +75,9 @@ impl Variables {
         }
         let libraries = objects.len().saturating_sub(1);
         Err(match first_failure {
-            _ if has_symbols => AttachError::NoLauncher { pid, executable, libraries, is_stripped },
+            _ if has_symbols => {
+                AttachError::NoLauncher { pid, executable, libraries, is_stripped, above: None }
+            }
             Some(ElfError::Unreadable(error)) => refused(error, "a mapped file"),
             Some(ElfError::Foreign) => AttachError::Foreign { pid, executable },
             _ if !launcher.lives() => AttachError::Ended { pid, executable },

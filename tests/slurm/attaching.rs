@@ -143,7 +143,9 @@ fn a_job_is_found_by_its_number_in_slurm() {
     }
     let short = Duration::from_millis(100);
     let error = Job::attach_to_slurm(&format!("{id}.7"), short).unwrap_err().to_string();
-    assert!(error.starts_with(&format!("no srun on this machine has launched {id}.7 of Slurm; those here")));
+    assert!(
+        error.starts_with(&format!("no srun on this machine has launched job {id}.7 of Slurm; those here"))
+    );
     assert!(error.contains(&format!("{id}.0")) && error.contains(&format!("{other}.0")), "{error}");
     // The program says the same.
     let mut libi = lab.plain(programs::libi());

@@ -40,8 +40,8 @@ pub struct libi_targets_entry_info {
     pub pid: i32,
     /// What the launcher has started.
     pub executable: *const c_char,
-    /// Whether it runs now: the process that was there at first, and not another one that has
-    /// its number.
+    /// Whether it runs now: the process that was there at first, and not another one that has its
+    /// number.
     pub is_running: bool,
     /// Whether it is held in front of its program now: see libi_job_launch().
     pub is_held: bool,
@@ -53,7 +53,8 @@ pub struct libi_targets_entry_info {
 ///
 /// *targets is the new object, to be freed with libi_targets_free(). Returns LIBI_OK;
 /// LIBI_ERR_STATE if this is no such daemon; LIBI_ERR_TIMED_OUT if the table has not come, or not
-/// all processes were found here; or as libi_member_recv() and libi_member_scatter(). Since 0.1.
+/// all processes were found here (it is not called again then); or as libi_member_recv() and
+/// libi_member_scatter(). Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_targets(
     member: *mut libi_member,

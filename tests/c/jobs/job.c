@@ -82,7 +82,7 @@ static void refused(void)
     CHECK(strstr(libi_last_error(), "is no launcher that keeps a process table"));
     CHECK(libi_job_attach(1, NULL, 0) == LIBI_ERR_NULL);
     CHECK(libi_job_attach_to_slurm("123456.7", &job, 0) == LIBI_ERR_NOT_ATTACHED);
-    CHECK(strstr(libi_last_error(), "no srun on this machine has launched 123456.7"));
+    CHECK(strstr(libi_last_error(), "no srun on this machine has launched job 123456.7"));
     CHECK(libi_job_attach_to_slurm(NULL, &job, 0) == LIBI_ERR_NULL);
     const char *many[] = {"mpirun", "-n", "1", "a", ":", "-n", "1", NULL}, *program[] = {"b", NULL};
     CHECK(libi_job_launch(many, program, 1000, &job, TIMEOUT) == LIBI_ERR_ARGUMENT);
