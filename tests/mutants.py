@@ -1112,7 +1112,7 @@ MUTANTS = [
  ('hosts that were new when their launcher was lost are forgotten after the growth (growth)', L + 'failures.rs',
   'terms.is_new(*host) || new_then.contains(host);',
   'terms.is_new(*host);'),
- ('an orphan of a host that has failed is adopted (growth)', M + 'node/orphans.rs',
+ ('an orphan of a host that has failed is adopted (growth)', M + 'node/orphans/above.rs',
   '&& !self.has_failed(*host)',
   '&& (true || !self.has_failed(*host))'),
  ('an orphan without members is in no plan (masters)', S + 'group/orphans.rs',
@@ -1121,7 +1121,7 @@ MUTANTS = [
  ('a new process does not hear who the master is (masters)', S + 'group/joining/welcome.rs',
   'self.have_masters(masters, out);',
   'drop(masters);'),
- ('the front end awaits no orphans of a host that was given none by it (masters)', M + 'node/orphans.rs',
+ ('the front end awaits no orphans of a host that was given none by it (masters)', M + 'node/orphans/above.rs',
   'None if self.is_front() => {',
   'None if false && self.is_front() => {'),
 ]

@@ -4,7 +4,7 @@
 //!   tool                          launcher (srun, mpirun, mpiexec)        each rank
 //!     | Launch::start: the program behind a gate                            |
 //!     | ---------------------------> | -------------------------------> held |
-//!     | Launched::attach: who and where they are                            |
+//!     | Launched::attach: which processes they are, and where               |
 //!     | == daemons beside them ======================================> Target::release
 //!     |                                                                     | the program
 //! ```
