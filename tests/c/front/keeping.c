@@ -52,7 +52,7 @@ void keeping(libi_progress progress, const char *keeper)
   GIVES(LIBI_ERR_NOT_ATTACHED, libi_front_attach(front, ticket, SOON, &session));
   CHECK(!session);
   SAYS("cannot attach", libi_last_error());
-  SAME("the session cannot be attached to", libi_result_text(LIBI_ERR_NOT_ATTACHED));
+  SAME("the session or the job cannot be attached to", libi_result_text(LIBI_ERR_NOT_ATTACHED));
   GIVES(LIBI_ERR_NULL, libi_front_attach(NULL, ticket, SOON, &session));
   GIVES(LIBI_ERR_NULL, libi_front_attach(front, NULL, SOON, &session));
   GIVES(LIBI_ERR_NULL, libi_front_attach(front, ticket, SOON, NULL));
