@@ -42,7 +42,7 @@ pub(crate) enum Command {
     #[command(after_help = hosts::EXAMPLES)]
     Hosts(hosts::HostsArgs),
     /// Print the processes of a running job of srun, mpirun or mpiexec
-    #[command(override_usage = "libi job [OPTIONS] <PID | --slurm JOB[.STEP]>", after_help = job::EXAMPLES)]
+    #[command(after_help = job::EXAMPLES, override_usage = "libi job [OPTIONS] <PID | --slurm JOB[.STEP]>")]
     Job(job::JobArgs),
     /// Explain or draw the recorded timeline of a launch
     #[command(after_help = trace::EXAMPLES)]

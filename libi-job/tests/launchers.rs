@@ -166,7 +166,6 @@ fn tables_that_are_of_no_use_are_refused_for_what_is_wrong_in_them() {
         (&["no-end"], Flaw::NoName(5), "entry 5 has no name of a host and of an executable"),
         (&["no-pid"], Flaw::NoPid(6, -7), "entry 6 has process ID -7, which no process has"),
         (&["no-table"], Flaw::NoTable, "the table is not in the launcher's memory"),
-        (&["changes"], Flaw::Changes, "it is another one each time it is read"),
         (&["plain", "0"], Flaw::Empty, "it has no processes: perhaps none is started yet"),
         (&["size", "-5"], Flaw::NoSize(-5), "it has -5 processes, which no job has"),
         (&["size", "20000000"], Flaw::NoSize(20_000_000), "it has 20000000 processes, which no job has"),

@@ -76,12 +76,6 @@ int main(int argc, char **argv) {
     all[6].pid = -7;
   if (!strcmp(does, "no-table"))
     MPIR_proctable = (struct entry *)16;
-  if (!strcmp(does, "changes")) {
-    puts("ready");
-    fflush(stdout);
-    for (volatile int *pid = &all[0].pid;;)
-      *pid = *pid % 1000000000 + 1;
-  }
   for (;;)
     wait_for_byte();
 }
