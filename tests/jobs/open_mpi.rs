@@ -12,15 +12,10 @@ use libi_testkit::local::Heard;
 use libi_testkit::native::scratch;
 use libi_testkit::processes::is_traced_or_stopped;
 use libi_testkit::programs;
-use libi_testkit::shell::Lab;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::{TIMEOUT, said};
-
-/// What allows it to be run by root, and to be attached to without a warning.
-const ALLOWED: [&str; 3] =
-    ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MPIR_DO_NOT_WARN"];
 
 /// The library that programs of Open MPI need when they run. Without it no job can be started: a missing
 /// environment, which CI must not have.
@@ -59,7 +54,8 @@ pub(crate) struct Mpirun(Child);
 impl Mpirun {
     pub(crate) fn of(processes: u32, program: &Path, words: &[&str]) -> Self {
         let mut mpirun = Command::new("mpirun");
-        mpirun.envs(ALLOWED.map(|name| (name, "1"))).args(["--oversubscribe", "-np", &processes.to_string()]);
+        let allowed = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MPIR_DO_NOT_WARN"];
+        mpirun.envs(allowed.map(|name| (name, "1"))).args(["--oversubscribe", "-np", &processes.to_string()]);
         mpirun.arg(program).args(words).stdin(Stdio::null()).stdout(Stdio::piped());
         Self(mpirun.spawn().unwrap())
     }
@@ -122,32 +118,6 @@ fn processes_that_use_no_mpi_are_found_by_what_their_launcher_has_told_them() {
     assert!((job.kind(), job.is_whole()) == (LauncherKind::OpenMpi, true));
     let found = job.processes().iter().map(|process| (process.rank.0, process.pid));
     assert_eq!(found.collect::<BTreeMap<_, _>>(), said);
-}
-
-/// On other hosts the daemons find them. Open MPI starts its own by the stand-in shell, as libi does.
-#[test]
-fn processes_that_use_no_mpi_are_found_on_other_hosts_as_well() {
-    if rank().is_none() {
-        return;
-    }
-    let lab = Lab::new("");
-    let mut command = lab.command("mpirun", &["-mca", "plm_rsh_agent", programs::shell()]);
-    command.args(["--host", "n1:2,n2:1", "-np", "3", "/bin/sh", "-c"]);
-    command.arg("echo $OMPI_COMM_WORLD_RANK $$; exec sleep 1000");
-    command.envs(ALLOWED.map(|name| (name, "1"))).stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut mpirun = Mpirun(command.spawn().unwrap());
-    let said = mpirun.said(3);
-    let job = Job::attach(mpirun.pid(), Duration::from_secs(1)).unwrap();
-    assert!(!job.is_whole() && job.processes().is_empty());
-    assert_eq!(job.hosts(), ["n1", "n2"]);
-    let front = FrontEnd::new().unwrap();
-    let daemon = Distribution::new(programs::member()).args(["join", "targets", "finish:10000"]);
-    let options = LaunchOptions::local().backend(crate::hydra::shell(&lab));
-    let session = front.launch_beside(&job, daemon, &options).unwrap();
-    let table = session.processes_of(&job, TIMEOUT).unwrap();
-    let found: BTreeMap<u32, i32> = table.iter().map(|process| (process.rank.0, process.pid)).collect();
-    assert_eq!(found, said);
-    assert_eq!(table.iter().map(|process| process.host).collect::<Vec<_>>(), ["n1", "n1", "n2"]);
 }
 
 /// All processes of the job are on this machine, and so is the daemon.
