@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! $ cargo run --release --example stacks -- $(pgrep -o -x mpirun) --svg stacks.svg
-//! 64 processes on 4 hosts
-//! main                              ranks 0-63
+//! 8 processes on 1 host
+//! main                              ranks 0-7
 //!   solve
-//!     exchange                      ranks 0-16, 18-63
-//!       PMPI_Barrier
-//!     read_input                    rank 17
+//!     exchange                      ranks 0-2, 4-7
+//!       __libc_pause
+//!     read_input                    rank 3
+//!       __libc_pause
 //! ```
 //!
 //! The job is named by the process ID of its launcher: `srun`, `mpirun` of Open MPI, `mpiexec` of MPICH, or

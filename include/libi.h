@@ -3135,8 +3135,8 @@ libi_result libi_job_processes(const libi_job *job, libi_processes **processes);
  * it for a job of libi_job_launch(), and -1 for others, whose launcher is no child of this
  * process; status may be NULL.
  *
- * May be called again, with the same result; one thread waits at a time. Returns LIBI_OK if it
- * has ended, or LIBI_NOT_YET at the timeout. Since 0.1.
+ * May be called again, with the same result. Returns LIBI_OK if it has ended; LIBI_NOT_YET at the
+ * timeout; or LIBI_ERR_BUSY if another thread waits for a job of libi_job_launch(). Since 0.1.
  */
 libi_result libi_job_wait(const libi_job *job, int *status, libi_timeout timeout);
 
@@ -3189,10 +3189,10 @@ libi_result libi_targets_release(const libi_targets *targets, size_t index, libi
 
 /**
  * Waits for the next target that ends. Each is told once; its exit status is known to the
- * launcher alone. One thread at a time: others wait.
+ * launcher alone.
  *
- * Returns LIBI_OK with its rank in *rank; LIBI_NOT_YET at the timeout; or LIBI_NONE if all have
- * ended and were told. Since 0.1.
+ * Returns LIBI_OK with its rank in *rank; LIBI_NOT_YET at the timeout; LIBI_NONE if all have ended
+ * and were told; or LIBI_ERR_BUSY if another thread waits. Since 0.1.
  */
 libi_result libi_targets_next_end(const libi_targets *targets,
                                   uint32_t *rank,

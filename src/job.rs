@@ -254,7 +254,7 @@ impl FrontEnd {
 impl Session {
     /// All processes of a job beside which this session was [launched](FrontEnd::launch_beside): those that
     /// are [known](Job::processes), and if these are not all, those that the daemons have found. Called once,
-    /// before other messages of the master are received, and only when the daemons ask for their
+    /// before other [gathers](Self::gather), and only when the daemons ask for their
     /// [targets](Member::targets).
     ///
     /// # Errors

@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &JobArgs) -> Result<(), CliError> {
     if !job.is_whole() {
         let hosts: Vec<&str> = job.hosts().into_iter().filter(|host| job.find_on(host).is_some()).collect();
         let list = HostList::parse(&hosts.join(",")).map_or_else(|_| hosts.join(","), |list| list.fold());
-        let _ = writeln!(io::stderr(), "libi: {} has no table, and more processes on {list}", job.kind());
+        let _ = writeln!(io::stderr(), "libi: {} has no table of more processes on {list}", job.kind());
     }
     print(&text)
 }

@@ -6,7 +6,7 @@ mod targets;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::ptr::{null, null_mut};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use libc::{c_char, c_int};
@@ -18,7 +18,7 @@ use crate::args::{self, OutParam};
 use crate::distribution::{self, libi_distribution};
 use crate::error::{CallError, CallResult, code};
 use crate::front::{Front, libi_front};
-use crate::object::{self, ask, give, handle, query, with};
+use crate::object::{self, Handle, ask, give, handle, query, with};
 use crate::options::{self, libi_options};
 use crate::reentry;
 use crate::result::libi_result::{self, *};
@@ -278,8 +278,8 @@ pub unsafe extern "C" fn libi_job_processes(
 /// it for a job of libi_job_launch(), and -1 for others, whose launcher is no child of this
 /// process; status may be NULL.
 ///
-/// May be called again, with the same result; one thread waits at a time. Returns LIBI_OK if it
-/// has ended, or LIBI_NOT_YET at the timeout. Since 0.1.
+/// May be called again, with the same result. Returns LIBI_OK if it has ended; LIBI_NOT_YET at the
+/// timeout; or LIBI_ERR_BUSY if another thread waits for a job of libi_job_launch(). Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_job_wait(
     job: *const libi_job,
@@ -306,7 +306,7 @@ fn wait(view: &JobView, timeout: Duration) -> CallResult<Option<c_int>> {
     let Some(launched) = &view.launched else {
         return Ok(Ends::of_launcher(&view.job).next(timeout).map(|_| -1));
     };
-    let mut launched = launched.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut launched = object::exclusive(launched, libi_job::NAME)?;
     let ended = launched.wait(timeout).map_err(|error| CallError::of(LIBI_ERR_SYSTEM, &error))?;
     Ok(ended.map(std::os::unix::process::ExitStatusExt::into_raw))
 }

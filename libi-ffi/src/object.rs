@@ -159,13 +159,15 @@ pub(crate) unsafe fn with_exclusive<T, H: Handle<Value = Mutex<T>>>(
     handle: *const H,
     body: impl FnOnce(&mut T) -> CallResult,
 ) -> libi_result {
-    let body = |value: &Mutex<T>| match value.try_lock() {
-        Ok(mut value) => body(&mut value),
-        // A lock poisoned by a panic belongs to a poisoned object, which is not used again.
-        Err(_) => Err(busy(H::NAME)),
-    };
+    let body = |value: &Mutex<T>| body(&mut *exclusive(value, H::NAME)?);
     // SAFETY: as for this function.
     unsafe { with(handle, body) }
+}
+
+/// What one thread may use at a time: a second one does not wait for longer than its own timeout.
+pub(crate) fn exclusive<'a, T>(value: &'a Mutex<T>, name: &str) -> CallResult<MutexGuard<'a, T>> {
+    // A lock poisoned by a panic belongs to a poisoned object, which is not used again.
+    value.try_lock().map_err(|_| busy(name))
 }
 
 /// The result of a getter; `default` if there is no object, or one that must not be used.

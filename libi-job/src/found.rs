@@ -111,18 +111,17 @@ impl Find {
     pub fn on_this_machine(&self) -> Found {
         let traits = self.traits();
         let all = process::all();
-        let is_parent = |pid: i32| match &self.parent {
-            Parent::Pid(parent) => pid == *parent,
-            Parent::Options(values) => {
-                let words = process::words(pid);
-                words.first().is_some_and(|word| is_daemon(word, traits))
-                    && options(&words, traits).as_ref() == Some(values)
-            }
+        let has = |pid: i32, values: &[String; 2]| {
+            let words = process::words(pid);
+            words.first().is_some_and(|word| is_daemon(word, traits))
+                && options(&words, traits).as_ref() == Some(values)
         };
         let mut found = Found::default();
-        let parents: Vec<i32> = match self.parent {
-            Parent::Pid(pid) => vec![pid],
-            Parent::Options(_) => all.iter().map(|(pid, _)| *pid).filter(|pid| is_parent(*pid)).collect(),
+        let parents: Vec<i32> = match &self.parent {
+            Parent::Pid(pid) => vec![*pid],
+            Parent::Options(values) => {
+                all.iter().map(|(pid, _)| *pid).filter(|pid| has(*pid, values)).collect()
+            }
         };
         for (pid, _) in all.iter().filter(|(_, parent)| parents.contains(parent)) {
             let environment = process::environment(*pid);

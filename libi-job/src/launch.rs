@@ -128,12 +128,10 @@ impl Launch {
         if self.program.is_empty() {
             return Err(LaunchError::Missing("program"));
         }
-        let many = |word: &&OsString| {
-            let word = word.as_bytes();
-            word == b":" || word == b"--multi-prog" || word == b"--app"
-        };
-        let words = options.iter().chain(&self.program);
-        if let Some(word) = words.clone().find(many).filter(|word| options.contains(word) || *word == ":") {
+        let many = |word: &&OsString| *word == "--multi-prog" || *word == "--app";
+        let ends = |word: &&OsString| *word == ":";
+        let several = options.iter().find(many).or_else(|| options.iter().chain(&self.program).find(ends));
+        if let Some(word) = several {
             return Err(LaunchError::ManyPrograms(word.to_string_lossy().into_owned()));
         }
         let mut command = Command::new(name);

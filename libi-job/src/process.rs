@@ -62,7 +62,7 @@ impl ProcessId {
         let file = |pid| fs::metadata(format!("/proc/{pid}/exe")).ok().map(|file| (file.dev(), file.ino()));
         let own = file(self.pid);
         let mut process = self;
-        while let Some(parent) = field(process.pid, 4).and_then(|pid: i32| Self::of(pid))
+        while let Some(parent) = process.parent()
             && own.is_some()
             && file(parent.pid) == own
         {

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::ptr::null_mut;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use libc::c_char;
 use libi::job::{End, Ends, Target};
@@ -10,7 +10,7 @@ use libi::job::{End, Ends, Target};
 use crate::args::{self, OutParam};
 use crate::error::CallError;
 use crate::member::{libi_member, on_member};
-use crate::object::{self, ask, give, handle, query, with};
+use crate::object::{self, Handle, ask, give, handle, query, with};
 use crate::reentry;
 use crate::result::libi_result::{self, *};
 use crate::result::libi_timeout;
@@ -145,10 +145,10 @@ pub unsafe extern "C" fn libi_targets_release(
 }
 
 /// Waits for the next target that ends. Each is told once; its exit status is known to the
-/// launcher alone. One thread at a time: others wait.
+/// launcher alone.
 ///
-/// Returns LIBI_OK with its rank in *rank; LIBI_NOT_YET at the timeout; or LIBI_NONE if all have
-/// ended and were told. Since 0.1.
+/// Returns LIBI_OK with its rank in *rank; LIBI_NOT_YET at the timeout; LIBI_NONE if all have ended
+/// and were told; or LIBI_ERR_BUSY if another thread waits. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_targets_next_end(
     targets: *const libi_targets,
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn libi_targets_next_end(
         with(targets, |view| {
             let place = place?;
             reentry::may_wait()?;
-            let mut ends = view.ends.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ends = object::exclusive(&view.ends, libi_targets::NAME)?;
             match ends.next(args::timeout(timeout)) {
                 Some(End::Process(rank)) => place.put(rank.0),
                 _ if ends.is_empty() => return Err(CallError::new(LIBI_NONE, "all targets have ended")),
