@@ -15,7 +15,7 @@
 //! | finding | anything else | again a little later, or refused at the timeout |
 //! | any | the launcher has ended | refused |
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libi_core::dist::OsBytes;
 use nix::unistd::Pid;
@@ -25,13 +25,11 @@ use crate::found::{self, Find, FoundHost};
 use crate::kind::LauncherKind;
 use crate::memory::ProcessMemory;
 use crate::mpir::{self, Flaw, Next, Readings};
+use crate::pauses::Pauses;
 use crate::process::ProcessId;
 use crate::table::ProcessTable;
 use crate::variables::Variables;
 
-/// How long to wait before the table is read again: at first, and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// How many processes above one are looked at.
 const MOST_ABOVE: usize = 64;
 /// How long the table of Open MPI may be empty before its ranks are looked for.
@@ -73,7 +71,7 @@ impl Job {
 
     /// The ranks may be held in front of their programs.
     pub(crate) fn attach_to(pid: i32, timeout: Duration, is_held: bool) -> Result<Self, AttachError> {
-        let began = Instant::now();
+        let mut pauses = Pauses::until(timeout);
         // Zero and negative numbers would mean other processes to the system.
         let named = (pid > 0).then(|| ProcessId::of(pid)).flatten().ok_or(AttachError::NoProcess { pid })?;
         let (launcher, variables) = loop {
@@ -83,12 +81,12 @@ impl Job {
                 Err(AttachError::NoLauncher { .. } | AttachError::Stripped { .. })
                     if found::is_hydra(&launcher) =>
                 {
-                    return Self::find(launcher, LauncherKind::Hydra, began, timeout);
+                    return Self::find(launcher, LauncherKind::Hydra, pauses.left());
                 }
                 Err(AttachError::NoLauncher { .. } | AttachError::Stripped { .. })
-                    if began.elapsed() < timeout && named.age().is_some_and(|age| age < YOUNG) =>
+                    if !pauses.is_over() && named.age().is_some_and(|age| age < YOUNG) =>
                 {
-                    std::thread::sleep(FIRST_PAUSE);
+                    pauses.pause();
                 }
                 Err(error) => return Err(error.with_launcher(|| launcher_above(&launcher))),
             }
@@ -97,17 +95,17 @@ impl Job {
         let kind = variables.kind(&executable);
         let memory = ProcessMemory(Pid::from_raw(launcher.pid));
         if is_held && kind == LauncherKind::OpenMpi {
-            return Self::find(launcher, kind, began, timeout);
+            return Self::find(launcher, kind, pauses.left());
         }
-        let (mut readings, mut pause, mut is_asked) = (Readings::default(), FIRST_PAUSE, false);
+        let (mut readings, mut is_asked) = (Readings::default(), false);
         loop {
             let reading = mpir::read(&memory, variables.place);
             let reading = reading.map_err(|errno| launcher.refusal(errno, "the process table"))?;
-            let left = timeout.saturating_sub(began.elapsed());
+            let is_over = pauses.is_over();
             if reading == Err(Flaw::Empty) && !is_asked {
                 is_asked = match variables.ask(&launcher, &memory) {
                     // It is starting.
-                    Err(AttachError::NotAsked { .. }) if !left.is_zero() => false,
+                    Err(AttachError::NotAsked { .. }) if !is_over => false,
                     asked => asked?,
                 };
             }
@@ -118,8 +116,8 @@ impl Job {
             // Ranks that use no MPI: the table stays empty.
             let may_find = kind == LauncherKind::OpenMpi && readings.flaw() == Flaw::Empty;
             if may_find
-                && began.elapsed() >= EMPTY_FOR
-                && let Ok(job) = Self::find(launcher.clone(), kind, Instant::now(), Duration::ZERO)
+                && pauses.waited() >= EMPTY_FOR
+                && let Ok(job) = Self::find(launcher.clone(), kind, Duration::ZERO)
                 && job.is_whole()
             {
                 return Ok(job);
@@ -128,33 +126,28 @@ impl Job {
             if !launcher.lives() {
                 return Err(AttachError::Ended { pid, executable });
             }
-            if left.is_zero() {
+            if is_over {
                 let flaw = readings.flaw();
-                let refused = AttachError::Flawed { pid, executable, flaw, waited: began.elapsed() };
+                let refused = AttachError::Flawed { pid, executable, flaw, waited: pauses.waited() };
                 let by_daemons = match kind {
                     _ if flaw != Flaw::Empty => None,
                     LauncherKind::OpenMpi => Some(kind),
                     _ => found::is_hydra(&launcher).then_some(LauncherKind::Hydra),
                 };
-                let found = by_daemons.map(|kind| Self::find(launcher, kind, began, timeout));
+                let found = by_daemons.map(|kind| Self::find(launcher, kind, Duration::ZERO));
                 return found.and_then(Result::ok).ok_or(refused);
             }
-            std::thread::sleep(pause.min(left));
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pauses.pause();
         }
     }
 
     /// Finds the hosts of a job by the processes that its launcher has started, and the processes that are
     /// on this machine.
-    fn find(
-        launcher: ProcessId,
-        kind: LauncherKind,
-        began: Instant,
-        timeout: Duration,
-    ) -> Result<Self, AttachError> {
+    fn find(launcher: ProcessId, kind: LauncherKind, timeout: Duration) -> Result<Self, AttachError> {
         let executable = launcher.executable();
-        let (mut last, mut pause): (Option<Result<found::Reading, Flaw>>, _) = (None, FIRST_PAUSE);
-        let mut is_over = false;
+        let (mut last, mut pauses): (Option<Result<found::Reading, Flaw>>, _) =
+            (None, Pauses::until(timeout));
+        let mut was_over = false;
         loop {
             let reading = found::read(&launcher, kind);
             match (reading, last.take()) {
@@ -163,17 +156,16 @@ impl Job {
                 }
                 (reading, _) => last = Some(reading),
             }
-            let (pid, left) = (launcher.pid, timeout.saturating_sub(began.elapsed()));
+            let pid = launcher.pid;
             if !launcher.lives() {
                 return Err(AttachError::Ended { pid, executable });
             }
             // What was whole at the timeout is read once more.
-            if left.is_zero() && (std::mem::replace(&mut is_over, true) || !matches!(last, Some(Ok(_)))) {
+            if pauses.is_over() && (std::mem::replace(&mut was_over, true) || !matches!(last, Some(Ok(_)))) {
                 let flaw = last.and_then(Result::err).unwrap_or(Flaw::Changes);
-                return Err(AttachError::Flawed { pid, executable, flaw, waited: began.elapsed() });
+                return Err(AttachError::Flawed { pid, executable, flaw, waited: pauses.waited() });
             }
-            std::thread::sleep(pause.min(left.max(FIRST_PAUSE)));
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pauses.pause();
         }
     }
 

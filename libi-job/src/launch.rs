@@ -22,7 +22,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libi_core::dist::OsBytes;
 
@@ -30,17 +30,15 @@ use crate::attach::Job;
 use crate::command_line::{self, NotFound};
 use crate::error::AttachError;
 use crate::gate;
+use crate::pauses::Pauses;
 
 /// How long ranks are held at most unless the caller chooses.
 const DEFAULT_HOLD: Duration = Duration::from_secs(60);
-/// How long to wait before the launcher is looked at again: at first, and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// A job that is launched by its own launcher, with its ranks held in front of their programs.
 ///
 /// ```no_run
-/// use std::time::{Duration, Instant};
+/// use std::time::Duration;
 /// use libi_job::Launch;
 ///
 /// let mut launched = Launch::new(["srun", "-n", "64"], ["/opt/solver", "--steps", "10"]).start()?;
@@ -188,14 +186,12 @@ impl Launched {
     /// # Errors
     /// The status of the launcher was collected elsewhere.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
-        let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
+        let mut pauses = Pauses::until(timeout);
         loop {
-            let left = timeout.saturating_sub(began.elapsed());
             match self.child.try_wait()? {
-                None if !left.is_zero() => std::thread::sleep(pause.min(left)),
+                None if !pauses.is_over() => pauses.pause(),
                 ended => return Ok(ended),
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 }

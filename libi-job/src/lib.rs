@@ -42,6 +42,7 @@ mod launch;
 mod maps;
 mod memory;
 mod mpir;
+mod pauses;
 mod process;
 mod slurm;
 mod table;

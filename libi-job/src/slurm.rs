@@ -9,18 +9,16 @@
 //! | none | refused, with those that are here |
 //! | several, and no step was named | refused, with these |
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::unistd::Pid;
 
 use crate::attach::Job;
 use crate::error::AttachError;
 use crate::memory::ProcessMemory;
+use crate::pauses::Pauses;
 use crate::process::{self, ProcessId};
 use crate::variables::Variables;
-
-/// How often to look.
-const PAUSE: Duration = Duration::from_millis(50);
 
 impl Job {
     /// Finds the processes of a step of a Slurm job, as `123.0`, or of the only step of a job, as `123`, whose
@@ -36,19 +34,18 @@ impl Job {
     /// # Ok::<(), libi_job::AttachError>(())
     /// ```
     pub fn attach_to_slurm(step: &str, timeout: Duration) -> Result<Self, AttachError> {
-        let began = Instant::now();
+        let mut pauses = Pauses::until(timeout);
         loop {
             let here = steps();
             let is_it = |name: &str| name == step || name.split('.').next() == Some(step);
             let found: Vec<&(String, i32)> = here.iter().filter(|(name, _)| is_it(name)).collect();
-            let left = timeout.saturating_sub(began.elapsed());
             match found[..] {
-                [(_, pid)] => return Self::attach(*pid, left),
-                [] if left.is_zero() => {
+                [(_, pid)] => return Self::attach(*pid, pauses.left()),
+                [] if pauses.is_over() => {
                     let here = here.into_iter().map(|(name, _)| name).collect();
                     return Err(AttachError::NoStep { step: step.to_owned(), here });
                 }
-                [] => std::thread::sleep(PAUSE.min(left)),
+                [] => pauses.pause(),
                 _ => {
                     let here = found.into_iter().map(|(name, _)| name.clone()).collect();
                     return Err(AttachError::ManySteps { job: step.to_owned(), here });
