@@ -755,6 +755,8 @@ MUTANTS = [
  ('a new leader does not welcome the hosts below', C + 'joining/welcome.rs',
   'for branch in &topology.branches {\n            out.push(Effect::Send(branch.link, Message::Welcome',
   'for branch in topology.branches.iter().filter(|branch| branch.local) {\n            out.push(Effect::Send(branch.link, Message::Welcome'),
+ ('a new process is not told of calls that are settled', C + 'joining/welcome.rs',
+  'filter(|call| call.nth >= first)', 'filter(|call| call.nth > u64::MAX - first)'),
  ('a new process that is an orphan is not welcome', C + 'joining/welcome.rs',
   'self.view.joining_members.unwelcome.insert(link);', ''),
  ('hosts that came below an orphan wait for another plan', C + 'joining/welcome.rs',

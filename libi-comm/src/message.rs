@@ -246,6 +246,8 @@ mod tests {
                 round: 1,
                 first: 1,
                 missing: Missing::default(),
+                settled: Vec::new(),
+                before: Vec::new(),
                 moved: Vec::new(),
                 lost: Ranks::new(),
                 losses: Vec::new(),

@@ -21,10 +21,11 @@ use super::call_state::CallState;
 use super::context::CallContext;
 use super::eager::EagerLimits;
 use super::flow_control::UNWANTED;
+use super::joining::Welcome;
 use super::link_map::LinkMap;
 use super::probe::Waits;
 use super::progress::Progress;
-use super::survival::{Missing, Survival};
+use super::survival::Survival;
 use crate::contract::{Call, CallId, Completion, Effect, Outcome};
 use crate::error::{AbortCause, CommError};
 use crate::message::{CallSignature, Length, Message};
@@ -83,12 +84,13 @@ impl Collective {
     }
 
     /// This process is new. Its first call has this number.
-    pub(crate) fn begin_at(&mut self, round: u64, first: u64, missing: Missing, view: &GroupView) {
+    pub(crate) fn begin_at(&mut self, welcome: &Welcome, view: &GroupView) {
+        let first = welcome.first;
         (self.first, self.next, self.known_before) = (first, first, first);
         // Fences of earlier calls pass here on their way to all servers of keys.
         let early = if view.topology.local { first } else { 0 };
         self.progress.restart(early, first, view.links_from(first));
-        self.survival.begin_at(round, first, missing, view);
+        self.survival.begin_at(welcome, view);
     }
 
     /// The number of this member's next call.

@@ -63,6 +63,7 @@ pub(crate) use self::plan::{
     Missing, Plan, Report, SettledCall, Settlement, encoded_outcome, replayed_outcome,
 };
 use super::arguments::Contribution;
+use super::joining::Welcome;
 use super::link_map::LinkMap;
 use super::view::GroupView;
 use crate::contract::{Completion, Outcome};
@@ -310,12 +311,15 @@ impl Survival {
         Next::Resumes(self.plan(report, view))
     }
 
-    /// This process begins with this call, after a round with these missing members.
-    pub(crate) fn begin_at(&mut self, round: u64, first: u64, missing: Missing, view: &GroupView) {
+    /// This process begins, as its parent says.
+    pub(crate) fn begin_at(&mut self, welcome: &Welcome, view: &GroupView) {
+        let Welcome { round, first, missing, before, settled, .. } = welcome;
         // Earlier calls are those of others, which need nothing of it.
-        (self.round, self.told, self.completed) = (round, first, first);
-        self.completed_below = view.branches_with_members().map(|branch| (branch.link, first)).collect();
-        self.missing.insert(round, missing);
+        (self.round, self.told, self.completed) = (*round, *first, *first);
+        self.completed_below = view.branches_with_members().map(|branch| (branch.link, *first)).collect();
+        self.missing = before.iter().cloned().collect();
+        self.missing.insert(*round, missing.clone());
+        self.settled = settled.iter().map(|call| (call.nth, call.clone())).collect();
     }
 
     /// Calls go on by this plan. Returns the calls of this member that not all have completed.

@@ -87,8 +87,9 @@ const FOUND_WITH_RESTARTS: [u64; 9] = [51_194, 21_073, 209, 73, 2_543, 5_850, 7_
 
 /// The same where hosts die as others are about to come back: a member that had joined by a plan that its host
 /// missed, and was lost, which was noticed by no process; and a new process that was welcomed as another one came
-/// back, and was not told how that had been lost.
-const FOUND_IN_HASTE: [u64; 2] = [1_002_000_220, 675_725_961_106];
+/// back, and was not told how that had been lost; and one that began with a broadcast which its root had completed, and was
+/// not told that fewer were missing then.
+const FOUND_IN_HASTE: [u64; 3] = [1_002_000_220, 675_725_961_106, 72_624_617_890];
 
 /// The same where sessions grow: new members that begin one after the other, of which the first did not
 /// know the others; hosts of two growths below an orphan that was not welcome yet, of which a plan took

@@ -244,8 +244,9 @@ pub(crate) fn explains(
         }
         Cause::NotStarted(why) if record.is_told(why) => record.is_cancelled(attempt),
         Cause::NotStarted(why) => why == INVALID && record.refused.contains(&attempt),
-        Cause::StarterExited(Exit::Code(1)) => {
-            scenario.host_trouble(name) == HostTrouble::Silent || record.untold.contains(&attempt)
+        Cause::StarterExited(exit) => {
+            let is_silent = scenario.host_trouble(name) == HostTrouble::Silent && *exit == Exit::Code(1);
+            is_silent || record.untold.get(&attempt) == Some(&Some(*exit))
         }
         // Its starter has printed something.
         Cause::TimedOut => world.fates.get(&attempt) == Some(&Fate::Hangs) && failure.tail.contains(QUEUED),

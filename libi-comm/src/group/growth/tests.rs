@@ -258,6 +258,8 @@ fn a_host_that_came_below_an_orphan_is_welcome_with_it_if_the_plan_has_its_membe
             round: 2,
             first: 3,
             missing: Missing::default(),
+            settled: Vec::new(),
+            before: Vec::new(),
             moved: Vec::new(),
             lost: if is_in_plan { Ranks::new() } else { ranks(&[6]) },
             losses: Vec::new(),

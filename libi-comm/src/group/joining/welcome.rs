@@ -21,7 +21,7 @@ use super::admission::Admitted;
 use crate::contract::{Effect, Event};
 use crate::group::kvs::Fences;
 use crate::group::masters::Masters;
-use crate::group::survival::{Missing, Plan, Report};
+use crate::group::survival::{Missing, Plan, Report, SettledCall};
 use crate::group::{Group, GroupView};
 use crate::message::Message;
 
@@ -34,6 +34,9 @@ pub(crate) struct Welcome {
     pub(crate) first: u64,
     /// The members that are missing since this round, in which others have moved.
     pub(crate) missing: Missing,
+    /// Of its calls, those that another member has completed before, and who was missing in earlier rounds.
+    pub(crate) settled: Vec<SettledCall>,
+    pub(crate) before: Vec<(u64, Missing)>,
     pub(crate) moved: Vec<Ranks>,
     /// Others may be lost since.
     pub(crate) lost: Ranks,
@@ -75,10 +78,14 @@ impl Group {
             let mut not_there = self.view.lost.clone();
             let later = self.view.joins().those.iter().filter(|join| join.first > first);
             later.for_each(|join| not_there.add_all(&join.ranks));
+            // The data of a broadcast may have been handed over before it was there.
+            let settled = plan.settled.iter().filter(|call| call.nth >= first).cloned().collect();
             let welcome = Welcome {
                 round: self.collective.round(),
                 first,
                 missing: Missing { ranks, joins: self.view.joins().clone() },
+                settled,
+                before: plan.before.clone(),
                 moved: plan.moved.clone(),
                 lost: self.view.lost.clone(),
                 losses: self.reasons(&not_there),
@@ -116,20 +123,20 @@ impl Group {
         for branch in &topology.branches {
             out.push(Effect::Send(branch.link, Message::Welcome(welcome.clone()).frame(None)));
         }
-        let Welcome { round, first, missing, moved, lost, losses, size, absent, fences, masters } = welcome;
         let expected = topology.size;
-        (topology.size, topology.absent) = (size, absent);
+        (topology.size, topology.absent) = (welcome.size, welcome.absent.clone());
         self.view = GroupView::new(topology);
-        self.view.leave_out(&missing.ranks);
+        self.view.leave_out(&welcome.missing.ranks);
         self.view.rebuild_routes();
-        self.have_masters(masters, out);
-        self.view.joining_members.joins = missing.joins.clone();
-        for join in &missing.joins.those {
+        self.have_masters(welcome.masters.clone(), out);
+        self.view.joining_members.joins = welcome.missing.joins.clone();
+        for join in &welcome.missing.joins.those {
             let joined: Vec<_> = join.ranks.iter().map(|rank| (rank, join.round)).collect();
             self.view.joining_members.had_joined(&joined);
         }
         self.collective.up(&self.view);
-        self.collective.begin_at(round, first, missing, &self.view);
+        self.collective.begin_at(&welcome, &self.view);
+        let Welcome { round, first, moved, lost, losses, fences, .. } = welcome;
         self.kvs.begin_at(fences);
         self.told_size = self.view.size_in(first);
         if self.told_size != expected {

@@ -226,7 +226,7 @@ impl Cluster {
             BulkEvent::Intrudes(start, name) => self.arrives(start, None, Fate::Hangs, name, agenda),
             BulkEvent::Connects(arrival) => self.connects_to_relay(arrival, agenda),
             BulkEvent::Returns(arrival) => self.returns(arrival, agenda),
-            BulkEvent::Exits(start, exit) => self.starter_ends(start, exit, agenda),
+            BulkEvent::Exits(start, exit) => self.exits(start, exit, agenda),
             BulkEvent::Srun(start, event) => self.on_srun_event(start, event, agenda),
         }
     }

@@ -62,8 +62,8 @@ pub(crate) struct SrunRecord {
     pub(crate) refused: BTreeSet<(MemberRole, Attempt)>,
     pub(crate) unscheduled: BTreeSet<(MemberRole, Attempt)>,
     pub(crate) ended_with_others: BTreeSet<(MemberRole, Attempt)>,
-    /// Those among the last whose end is not told.
-    pub(crate) untold: BTreeSet<(MemberRole, Attempt)>,
+    /// Those among the last whose end is not told, and how their starter has ended.
+    pub(crate) untold: BTreeMap<(MemberRole, Attempt), Option<Exit>>,
     /// The hosts whose programs are ended because their starter was killed, and when it was.
     pub(crate) left_by_killed: BTreeMap<(MemberRole, Attempt), Instant>,
     /// The starts of hosts that an earlier start with the same attempts was to bring up.
@@ -192,6 +192,18 @@ impl Cluster {
         }
     }
 
+    /// A starter exits as it is planned to, unless it has ended before.
+    pub(super) fn exits(&mut self, start: StartId, exit: Exit, agenda: &mut Agenda<Self>) {
+        let running = self.bulk.starters.get(&start).filter(|starter| starter.running);
+        for spec in running.into_iter().flat_map(|starter| starter.hosts.values()) {
+            if let Some(told) = self.bulk.srun.untold.get_mut(&(MemberRole::Leader(spec.host), spec.attempt))
+            {
+                *told = Some(exit);
+            }
+        }
+        self.starter_ends(start, exit, agenda);
+    }
+
     /// A host cannot be started: `srun` tells so, and soon ends all others.
     pub(super) fn host_fails(&mut self, start: StartId, link: LinkId, name: &str, agenda: &mut Agenda<Self>) {
         if !self.bulk.starters.get(&start).is_some_and(|starter| starter.running) {
@@ -251,7 +263,7 @@ impl Cluster {
                     self.end(id, Exit::Signal(9), agenda);
                 }
                 None if is_slow && self.rng.chance(0.5) => {
-                    self.bulk.srun.untold.insert((MemberRole::Leader(spec.host), spec.attempt));
+                    self.bulk.srun.untold.insert((MemberRole::Leader(spec.host), spec.attempt), None);
                 }
                 None => {
                     let ended = Event::HostEnded(start, spec.name.clone(), Exit::Signal(9));
