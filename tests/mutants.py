@@ -1121,7 +1121,7 @@ MUTANTS = [
   'collective.arrives(&mut CallContext { now, view, kvs, memory, out });\n        self.continue_without_lost(now, out);\n    }\n\n    /// An orphan is a branch',
   'let _ = (collective, view, kvs, memory);\n        self.continue_without_lost(now, out);\n    }\n\n    /// An orphan is a branch'),
  ('a new process does not hear who the master is (masters)', S + 'group/joining/welcome.rs',
-  'self.have_masters(masters, out);',
+  'self.have_masters(welcome.masters.clone(), out);',
   'drop(masters);'),
  ('the front end awaits no orphans of a host that was given none by it (masters)', M + 'node/orphans/above.rs',
   'None if self.is_front() => {',
