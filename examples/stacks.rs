@@ -12,11 +12,16 @@
 //!       __libc_pause
 //! ```
 //!
-//! The job is named by the process ID of its launcher: `srun`, `mpirun` of Open MPI, `mpiexec` of MPICH, or
-//! another that has a table of its processes. Each process is stopped as long as gdb looks at it. A process
-//! that gdb may not look at is shown with the reason.
+//! The job is named by the process ID of its launcher on this machine: `srun`, `mpirun` of Open
+//! MPI, `mpiexec` of MPICH, or another that has a table of its processes. With `--svg FILE` the
+//! tree is drawn as well. The hosts need `gdb`, and the right to trace: the same user as the job's,
+//! with 0 in `/proc/sys/kernel/yama/ptrace_scope`, or root. Each process is stopped as long as gdb
+//! looks at it, and goes on. A process that gdb may not look at is shown with the reason.
 //!
-//! The program is two: started by a user it is the tool; started by the tool it is a daemon.
+//! What it shows of libi: `Job::attach` finds the processes of a job, `FrontEnd::launch_beside`
+//! launches a daemon on each of its hosts, `Member::targets` are the processes there, and
+//! `Member::reduce_by` merges their stacks. The program is two: started by a user it is the tool;
+//! started by the tool it is a daemon.
 
 use std::collections::BTreeMap;
 use std::error::Error;
