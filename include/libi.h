@@ -3042,7 +3042,9 @@ typedef enum libi_launcher {
   /** mpirun of Open MPI. */
   LIBI_LAUNCHER_OPEN_MPI = 2,
   /** mpiexec of Hydra, which has no table. */
-  LIBI_LAUNCHER_HYDRA = 3
+  LIBI_LAUNCHER_HYDRA = 3,
+  /** A front end of libi. */
+  LIBI_LAUNCHER_LIBI = 4
 } libi_launcher;
 
 /** A job as a whole. The strings belong to the libi_job. Since 0.1. */
@@ -3078,6 +3080,15 @@ typedef struct libi_job_info {
  * 0.1.
  */
 libi_result libi_job_attach(int32_t pid, libi_job **job, libi_timeout timeout);
+
+/**
+ * As libi_job_attach(), for a front end of libi that has several sessions: the one with this
+ * number, which its distributions have. Since 0.1.
+ */
+libi_result libi_job_attach_to_session(int32_t pid,
+                                       uint32_t session,
+                                       libi_job **job,
+                                       libi_timeout timeout);
 
 /**
  * As libi_job_attach(), for a step of a Slurm job, as "123.0", or the only step of a job, as

@@ -475,6 +475,12 @@ public:
         detail::check(libi_job_attach(pid, &found, detail::timeout_of(timeout)));
         return job(found);
     }
+    /** As attach(), for a front end of libi that has several sessions: the one with this number. */
+    static job attach_to_session(std::int32_t pid, std::uint32_t session, milliseconds timeout) {
+        libi_job *found = nullptr;
+        detail::check(libi_job_attach_to_session(pid, session, &found, detail::timeout_of(timeout)));
+        return job(found);
+    }
     /** A step of a Slurm job, as "123.0", or the only step of a job, whose srun runs on this machine. */
     static job attach_to_slurm(const std::string &step, milliseconds timeout) {
         libi_job *found = nullptr;

@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 
 use libi_comm::CommError;
 use libi_core::dist::OsBytes;
+use libi_core::hosts::{HostList, HostRef};
 use libi_core::ids::Rank;
 pub use libi_job::*;
 use serde::{Deserialize, Serialize};
@@ -112,7 +113,7 @@ fn shares(job: &Job, most: usize) -> (Vec<Part>, String) {
     let (mut shares, mut list) = (Vec::new(), Vec::new());
     for (host, part) in job.hosts().into_iter().zip(parts(job)) {
         let count = part.processes.len().div_ceil(most).max(1);
-        list.push(format!("{host}:{count}"));
+        list.push(with_count(host, count));
         let share = |nth: usize| Part {
             processes: part.processes.iter().skip(nth * most).take(most).copied().collect(),
             find: part.find.clone(),
@@ -122,6 +123,13 @@ fn shares(job: &Job, most: usize) -> (Vec<Part>, String) {
         shares.extend((0..count).map(share));
     }
     (shares, list.join(","))
+}
+
+/// A host of a list, with so many daemons.
+fn with_count(host: &str, count: usize) -> String {
+    let list = HostList::parse(host).unwrap_or_default();
+    let entry = list.entry(0).unwrap_or_else(|| HostRef::new(host));
+    HostRef { count: u32::try_from(count).unwrap_or(u32::MAX), ..entry }.to_string()
 }
 
 /// When a timeout is over; of one without end, in a year.

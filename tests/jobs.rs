@@ -1,4 +1,4 @@
-//! Running jobs of other launchers than `srun`: what is read of them, daemons beside them, and jobs that are
+//! Running jobs of other launchers than `srun`, and of libi: what is read of them, daemons beside them, and jobs that are
 //! launched under control.
 //!
 //! Those of `srun` are in `slurm/attaching.rs`, and other processes in the tests of libi-job.
@@ -12,6 +12,8 @@ mod hydra;
 mod native;
 #[path = "jobs/open_mpi.rs"]
 mod open_mpi;
+#[path = "jobs/sessions.rs"]
+mod sessions;
 #[path = "jobs/stacks.rs"]
 mod stacks;
 

@@ -1,11 +1,11 @@
-//! `libi job`: the processes of a running job of another launcher.
+//! `libi job`: the processes of a running job, of another launcher or of libi.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use libi::HostList;
 use libi::job::Job;
+use libi::{HostList, SessionId};
 use serde_json::{Value, json};
 
 use crate::output::{CliError, print};
@@ -16,7 +16,7 @@ The launcher (srun, mpirun of Open MPI, mpiexec of Hydra, or another one that
 keeps a table for debuggers) is read while it goes on: it is neither stopped
 nor traced. It has to be a process of this machine and of the same user. Hydra
 has no table: of its processes those on this machine are found, and the names
-of other hosts.
+of other hosts. Of a session of libi, name the process of its front end.
 
 Each line has the rank, host, process ID and executable of a process.
 
@@ -45,6 +45,9 @@ pub(crate) struct JobArgs {
     /// The number of a Slurm job, or of a step as 123.0, whose srun runs on this machine
     #[arg(long, value_name = "JOB[.STEP]", conflicts_with = "pid", value_parser = step)]
     slurm: Option<String>,
+    /// The number of a session of libi, of a front end that has several
+    #[arg(long, value_name = "NUMBER", conflicts_with = "slurm")]
+    session: Option<u32>,
     /// The process ID of the launcher
     #[arg(value_name = "PID", required_unless_present = "slurm", value_parser = pid)]
     pid: Option<i32>,
@@ -68,7 +71,13 @@ fn step(text: &str) -> Result<String, String> {
 pub(crate) fn run(arguments: &JobArgs) -> Result<(), CliError> {
     let job = match (&arguments.slurm, arguments.pid) {
         (Some(step), _) => Job::attach_to_slurm(step, arguments.timeout),
-        (None, pid) => Job::attach(pid.unwrap_or_default(), arguments.timeout), // clap asks for one
+        (None, pid) => {
+            let pid = pid.unwrap_or_default(); // clap asks for one
+            match arguments.session {
+                Some(number) => Job::attach_to_session(pid, SessionId(number), arguments.timeout),
+                None => Job::attach(pid, arguments.timeout),
+            }
+        }
     };
     let job = job.map_err(CliError::Attach)?;
     if arguments.json {

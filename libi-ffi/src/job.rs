@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use libc::{c_char, c_int};
 use libi::OsBytes;
+use libi::SessionId;
 use libi::job::{AttachError, Ends, Job, Launch, LaunchError, Launched, LauncherKind, TargetsError};
 
 use self::processes::{give_processes, libi_processes};
@@ -96,6 +97,8 @@ pub enum libi_launcher {
     LIBI_LAUNCHER_OPEN_MPI = 2,
     /// mpiexec of Hydra, which has no table.
     LIBI_LAUNCHER_HYDRA = 3,
+    /// A front end of libi.
+    LIBI_LAUNCHER_LIBI = 4,
 }
 
 /// A job as a whole. The strings belong to the libi_job. Since 0.1.
@@ -139,6 +142,26 @@ pub unsafe extern "C" fn libi_job_attach(
         let place = unsafe { OutParam::new(job, null_mut(), "job") }?;
         reentry::may_wait()?;
         place.put(give_job(Job::attach(pid, args::timeout(timeout))?, None));
+        Ok(())
+    };
+    code(attach())
+}
+
+/// As libi_job_attach(), for a front end of libi that has several sessions: the one with this
+/// number, which its distributions have. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_job_attach_to_session(
+    pid: i32,
+    session: u32,
+    job: *mut *mut libi_job,
+    timeout: libi_timeout,
+) -> libi_result {
+    let attach = || {
+        // SAFETY: as documented in the header.
+        let place = unsafe { OutParam::new(job, null_mut(), "job") }?;
+        reentry::may_wait()?;
+        let attached = Job::attach_to_session(pid, SessionId(session), args::timeout(timeout))?;
+        place.put(give_job(attached, None));
         Ok(())
     };
     code(attach())
@@ -232,6 +255,7 @@ pub unsafe extern "C" fn libi_job_query(
                     LauncherKind::Srun => libi_launcher::LIBI_LAUNCHER_SRUN,
                     LauncherKind::OpenMpi => libi_launcher::LIBI_LAUNCHER_OPEN_MPI,
                     LauncherKind::Hydra => libi_launcher::LIBI_LAUNCHER_HYDRA,
+                    LauncherKind::Libi => libi_launcher::LIBI_LAUNCHER_LIBI,
                     _ => libi_launcher::LIBI_LAUNCHER_OTHER,
                 },
                 launcher_pid: view.job.launcher_pid(),

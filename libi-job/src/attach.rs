@@ -3,6 +3,7 @@
 //! | state | event | next |
 //! |---|---|---|
 //! | looking | the program, or a library in the order of their mappings, has the variables | reading |
+//! | looking | it notes the hosts of a session | finding |
 //! | looking | none has, and it has started daemons of Hydra | finding |
 //! | looking | none has, and the process is [`YOUNG`] | looking again a little later: it may load its libraries |
 //! | reading | the table is empty, and the launcher has a named pipe for requests | asked, once; reading |
@@ -18,15 +19,17 @@
 use std::time::Duration;
 
 use libi_core::dist::OsBytes;
+use libi_core::ids::SessionId;
 use nix::unistd::Pid;
 
 use crate::error::AttachError;
-use crate::found::{self, Find, FoundHost};
+use crate::found::{self, Find, FoundHost, Source};
 use crate::kind::LauncherKind;
 use crate::memory::ProcessMemory;
 use crate::mpir::{self, Flaw, Next, Readings};
 use crate::pauses::Pauses;
 use crate::process::ProcessId;
+use crate::session::{self, Hosts};
 use crate::table::ProcessTable;
 use crate::variables::Variables;
 
@@ -66,22 +69,39 @@ impl Job {
     /// # Ok::<(), libi_job::AttachError>(())
     /// ```
     pub fn attach(pid: i32, timeout: Duration) -> Result<Self, AttachError> {
-        Self::attach_to(pid, timeout, false)
+        Self::attach_to(pid, None, timeout, false)
+    }
+
+    /// As [`attach`](Self::attach), for a front end of libi that has several sessions.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    pub fn attach_to_session(pid: i32, session: SessionId, timeout: Duration) -> Result<Self, AttachError> {
+        Self::attach_to(pid, Some(session), timeout, false)
     }
 
     /// The ranks may be held in front of their programs.
-    pub(crate) fn attach_to(pid: i32, timeout: Duration, is_held: bool) -> Result<Self, AttachError> {
+    pub(crate) fn attach_to(
+        pid: i32,
+        session: Option<SessionId>,
+        timeout: Duration,
+        is_held: bool,
+    ) -> Result<Self, AttachError> {
         let mut pauses = Pauses::until(timeout);
         // Zero and negative numbers would mean other processes to the system.
         let named = (pid > 0).then(|| ProcessId::of(pid)).flatten().ok_or(AttachError::NoProcess { pid })?;
         let (launcher, variables) = loop {
+            if let Some(hosts) = session_of(&named, session)? {
+                let job = Self::find(named, Source::Libi(hosts.session), pauses.left())?;
+                return Ok(Self { slurm_job: hosts.slurm_job, ..job });
+            }
             let launcher = named.clone().uppermost();
             match Variables::of(&launcher) {
                 Ok(variables) => break (launcher, variables),
                 Err(AttachError::NoLauncher { .. } | AttachError::Stripped { .. })
                     if found::is_hydra(&launcher) =>
                 {
-                    return Self::find(launcher, LauncherKind::Hydra, pauses.left());
+                    return Self::find(launcher, Source::Hydra, pauses.left());
                 }
                 Err(AttachError::NoLauncher { .. } | AttachError::Stripped { .. })
                     if !pauses.is_over() && named.age().is_some_and(|age| age < YOUNG) =>
@@ -95,7 +115,7 @@ impl Job {
         let kind = variables.kind(&executable);
         let memory = ProcessMemory(Pid::from_raw(launcher.pid));
         if is_held && kind == LauncherKind::OpenMpi {
-            return Self::find(launcher, kind, pauses.left());
+            return Self::find(launcher, Source::OpenMpi, pauses.left());
         }
         let (mut readings, mut is_asked) = (Readings::default(), false);
         loop {
@@ -117,7 +137,7 @@ impl Job {
             let may_find = kind == LauncherKind::OpenMpi && readings.flaw() == Flaw::Empty;
             if may_find
                 && pauses.waited() >= EMPTY_FOR
-                && let Ok(job) = Self::find(launcher.clone(), kind, Duration::ZERO)
+                && let Ok(job) = Self::find(launcher.clone(), Source::OpenMpi, Duration::ZERO)
                 && job.is_whole()
             {
                 return Ok(job);
@@ -131,10 +151,10 @@ impl Job {
                 let refused = AttachError::Flawed { pid, executable, flaw, waited: pauses.waited() };
                 let by_daemons = match kind {
                     _ if flaw != Flaw::Empty => None,
-                    LauncherKind::OpenMpi => Some(kind),
-                    _ => found::is_hydra(&launcher).then_some(LauncherKind::Hydra),
+                    LauncherKind::OpenMpi => Some(Source::OpenMpi),
+                    _ => found::is_hydra(&launcher).then_some(Source::Hydra),
                 };
-                let found = by_daemons.map(|kind| Self::find(launcher, kind, Duration::ZERO));
+                let found = by_daemons.map(|source| Self::find(launcher, source, Duration::ZERO));
                 return found.and_then(Result::ok).ok_or(refused);
             }
             pauses.pause();
@@ -143,13 +163,13 @@ impl Job {
 
     /// Finds the hosts of a job by the processes that its launcher has started, and the processes that are
     /// on this machine.
-    fn find(launcher: ProcessId, kind: LauncherKind, timeout: Duration) -> Result<Self, AttachError> {
-        let executable = launcher.executable();
+    fn find(launcher: ProcessId, source: Source, timeout: Duration) -> Result<Self, AttachError> {
+        let (executable, kind) = (launcher.executable(), source.kind());
         let (mut last, mut pauses): (Option<Result<found::Reading, Flaw>>, _) =
             (None, Pauses::until(timeout));
         let mut was_over = false;
         loop {
-            let reading = found::read(&launcher, kind);
+            let reading = found::read(&launcher, source);
             match (reading, last.take()) {
                 (Ok((found, table)), Some(Ok(last))) if (&found, &table) == (&last.0, &last.1) => {
                     return Ok(Self { launcher, kind, executable, table, slurm_job: None, found });
@@ -187,7 +207,8 @@ impl Job {
         &self.executable
     }
 
-    /// The number of the Slurm job that it is a step of, if `srun` has launched it.
+    /// The number of the Slurm job that it is a step of, if `srun` has launched it; of a session of libi, that
+    /// of its hosts.
     #[must_use]
     pub fn slurm_job(&self) -> Option<&str> {
         self.slurm_job.as_deref()
@@ -238,9 +259,27 @@ impl Job {
     }
 }
 
+/// The session of this front end with this number, or its only one; of another process, none.
+fn session_of(front_end: &ProcessId, number: Option<SessionId>) -> Result<Option<Hosts>, AttachError> {
+    let mut all = session::notes_of::<Hosts>(front_end.pid).unwrap_or_default();
+    let pid = front_end.pid;
+    let mut here: Vec<SessionId> = all.iter().map(|hosts| hosts.session).collect();
+    here.sort();
+    all.retain(|hosts| number.is_none_or(|number| number == hosts.session));
+    match (all.len(), number) {
+        // A program may give the same number to several.
+        (2.., _) => Err(AttachError::ManySessions { pid, sessions: here }),
+        (0, Some(session)) => Err(AttachError::NoSession { pid, session, here }),
+        _ => Ok(all.pop()),
+    }
+}
+
 /// The process above this one that has launched a job, and its executable.
 fn launcher_above(process: &ProcessId) -> Option<(i32, OsBytes)> {
     let above = std::iter::successors(process.parent(), ProcessId::parent);
-    let is_one = |process: &ProcessId| Variables::of(process).is_ok() || found::is_hydra(process);
+    let is_one = |process: &ProcessId| {
+        let is_front_end = session::notes_of::<Hosts>(process.pid).is_ok_and(|notes| !notes.is_empty());
+        is_front_end || Variables::of(process).is_ok() || found::is_hydra(process)
+    };
     above.take(MOST_ABOVE).find(is_one).map(|launcher| (launcher.pid, launcher.executable()))
 }

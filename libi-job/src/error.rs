@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use libi_core::dist::OsBytes;
+use libi_core::ids::SessionId;
 
 use crate::mpir::Flaw;
 
@@ -40,6 +41,24 @@ pub enum AttachError {
         job: String,
         /// The steps whose `srun` is here.
         here: Vec<String>,
+    },
+    /// The process has no such session of libi.
+    #[error("process {pid} has no {session}{}", those(.here))]
+    NoSession {
+        /// The process ID.
+        pid: i32,
+        /// What was asked for.
+        session: SessionId,
+        /// The sessions that it has.
+        here: Vec<SessionId>,
+    },
+    /// The front end has several sessions.
+    #[error("process {pid} has several sessions, of which one has to be named: {}", listed(.sessions))]
+    ManySessions {
+        /// The process ID.
+        pid: i32,
+        /// Its sessions.
+        sessions: Vec<SessionId>,
     },
     /// The process is another user's.
     #[error("process {pid} belongs to user {owner}: only that user and root may read its table")]
@@ -160,6 +179,14 @@ impl AttachError {
             other => other,
         }
     }
+}
+
+fn listed(sessions: &[SessionId]) -> String {
+    sessions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn those(here: &[SessionId]) -> String {
+    if here.is_empty() { String::new() } else { format!("; it has {}", listed(here)) }
 }
 
 fn others(here: &[String]) -> String {

@@ -13,17 +13,21 @@
 //!
 //! On a host the ranks are the children of the daemon that has the same words. They are all there when
 //! they are as many as each says of its host.
+//!
+//! A front end of libi [notes](crate::session) its hosts, and the leader of each host its members.
 
 use std::collections::BTreeMap;
 
 use libi_core::dist::OsBytes;
-use libi_core::ids::Rank;
+use libi_core::ids::{HostIndex, Rank, SessionId};
+use libi_core::join::SessionKey;
 use serde::{Deserialize, Serialize};
 
 use crate::gate;
 use crate::kind::LauncherKind;
 use crate::mpir::Flaw;
 use crate::process::{self, ProcessId};
+use crate::session::{self, Host, Hosts};
 use crate::table::ProcessTable;
 
 /// How a launcher that has no table starts its ranks.
@@ -56,9 +60,33 @@ const OPEN_MPI: Traits = Traits {
 
 /// How the processes of a job are found on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Find {
-    is_hydra: bool,
-    parent: Parent,
+pub struct Find(How);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum How {
+    /// As children of a process.
+    Children { is_hydra: bool, parent: Parent },
+    /// By what the leader of this host of a session says.
+    Members { session: SessionKey, host: HostIndex, is_here: bool },
+}
+
+/// What says which hosts a job has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Hydra,
+    OpenMpi,
+    /// The front end of this session.
+    Libi(SessionId),
+}
+
+impl Source {
+    pub(crate) const fn kind(self) -> LauncherKind {
+        match self {
+            Self::Hydra => LauncherKind::Hydra,
+            Self::OpenMpi => LauncherKind::OpenMpi,
+            Self::Libi(_) => LauncherKind::Libi,
+        }
+    }
 }
 
 /// Which process has started the ranks of a host.
@@ -96,20 +124,32 @@ impl Found {
     }
 }
 
+const fn traits_of(is_hydra: bool) -> &'static Traits {
+    if is_hydra { &HYDRA } else { &OPEN_MPI }
+}
+
 impl Find {
-    const fn traits(&self) -> &'static Traits {
-        if self.is_hydra { &HYDRA } else { &OPEN_MPI }
+    const fn children(is_hydra: bool, parent: Parent) -> Self {
+        Self(How::Children { is_hydra, parent })
     }
 
     /// Whether the processes can be found on the launcher's machine.
     pub(crate) const fn is_here(&self) -> bool {
-        matches!(self.parent, Parent::Pid(_))
+        matches!(self.0, How::Children { parent: Parent::Pid(_), .. } | How::Members { is_here: true, .. })
     }
 
     /// The processes that are on this machine now.
     #[must_use]
     pub fn on_this_machine(&self) -> Found {
-        let traits = self.traits();
+        match &self.0 {
+            How::Children { is_hydra, parent } => Found::children_of(parent, traits_of(*is_hydra)),
+            How::Members { session, host, .. } => Found::members_of(*session, *host),
+        }
+    }
+}
+
+impl Found {
+    fn children_of(parent: &Parent, traits: &Traits) -> Self {
         let all = process::all();
         let has = |pid: i32, values: &[String; 2]| {
             let words = process::words(pid);
@@ -117,7 +157,7 @@ impl Find {
                 && options(&words, traits).as_ref() == Some(values)
         };
         let mut found = Found::default();
-        let parents: Vec<i32> = match &self.parent {
+        let parents: Vec<i32> = match parent {
             Parent::Pid(pid) => vec![*pid],
             Parent::Options(values) => {
                 all.iter().map(|(pid, _)| *pid).filter(|pid| has(*pid, values)).collect()
@@ -136,13 +176,29 @@ impl Find {
         }
         found
     }
+
+    /// The members of a host of a session. Without a leader all have ended.
+    fn members_of(key: SessionKey, host: HostIndex) -> Self {
+        let noted = session::members_here(key, host);
+        let on_host = match &noted {
+            Some(members) if members.awaits_more => None,
+            Some(members) => Some(members.members.len() as u32),
+            None => Some(0),
+        };
+        let members = noted.map(|members| members.members).unwrap_or_default();
+        let process = |(rank, pid)| Some((rank, (pid, ProcessId::of(pid)?.executable())));
+        Self { processes: members.into_iter().filter_map(process).collect(), on_host, in_job: None }
+    }
 }
 
 /// The hosts of a job, as its launcher's children name them, in the order of its daemons; `None` if not all
 /// are there, or some are started by others. A launcher that has none is no such launcher.
-pub(crate) fn hosts(launcher: &ProcessId, kind: LauncherKind) -> Option<Vec<FoundHost>> {
-    let is_hydra = kind == LauncherKind::Hydra;
-    let traits = if is_hydra { &HYDRA } else { &OPEN_MPI };
+pub(crate) fn hosts(launcher: &ProcessId, source: Source) -> Option<Vec<FoundHost>> {
+    if let Source::Libi(session) = source {
+        return hosts_of_session(launcher, session);
+    }
+    let is_hydra = source == Source::Hydra;
+    let traits = traits_of(is_hydra);
     let all = process::all();
     let children = || all.iter().filter(|(_, parent)| *parent == launcher.pid).map(|(pid, _)| *pid);
     let own_name = || nix::unistd::gethostname().ok()?.into_string().ok();
@@ -160,7 +216,7 @@ pub(crate) fn hosts(launcher: &ProcessId, kind: LauncherKind) -> Option<Vec<Foun
             Some(_) => return None,
         };
         awaited = awaited.or_else(|| value(&words, "ess_base_num_procs")?.parse::<u32>().ok());
-        hosts.insert(number.parse().ok()?, FoundHost { name, find: Find { is_hydra, parent } });
+        hosts.insert(number.parse().ok()?, FoundHost { name, find: Find::children(is_hydra, parent) });
     }
     if is_hydra {
         // They are numbered from 0.
@@ -173,18 +229,29 @@ pub(crate) fn hosts(launcher: &ProcessId, kind: LauncherKind) -> Option<Vec<Foun
     }
     let has_rank = |pid: i32| process::environment(pid).contains_key(traits.rank.as_bytes());
     if children().any(has_rank) {
-        let find = Find { is_hydra, parent: Parent::Pid(launcher.pid) };
+        let find = Find::children(is_hydra, Parent::Pid(launcher.pid));
         hosts.insert(0, FoundHost { name: own_name()?, find });
     }
     Some(hosts.into_values().collect()).filter(|hosts: &Vec<_>| !hosts.is_empty())
+}
+
+/// The hosts of a session that its front end has noted.
+fn hosts_of_session(front_end: &ProcessId, session: SessionId) -> Option<Vec<FoundHost>> {
+    let hosts = session::notes_of::<Hosts>(front_end.pid).ok()?;
+    let Hosts { key, hosts, .. } = hosts.into_iter().find(|hosts| hosts.session == session)?;
+    let host = |host: Host| {
+        let how = How::Members { session: key, host: host.index, is_here: host.is_here };
+        FoundHost { name: host.name, find: Find(how) }
+    };
+    Some(hosts.into_iter().map(host).collect())
 }
 
 /// The hosts of a job, and the processes that are on this machine.
 pub(crate) type Reading = (Vec<FoundHost>, ProcessTable);
 
 /// Reads the hosts of a job, and the processes that are on this machine, of which none may be missing.
-pub(crate) fn read(launcher: &ProcessId, kind: LauncherKind) -> Result<Reading, Flaw> {
-    let hosts = hosts(launcher, kind).ok_or(Flaw::UnknownHosts)?;
+pub(crate) fn read(launcher: &ProcessId, source: Source) -> Result<Reading, Flaw> {
+    let hosts = hosts(launcher, source).ok_or(Flaw::UnknownHosts)?;
     let (mut table, mut in_job) = (ProcessTable::default(), None);
     for FoundHost { name, find } in hosts.iter().filter(|host| host.find.is_here()) {
         let found = find.on_this_machine();
@@ -197,6 +264,9 @@ pub(crate) fn read(launcher: &ProcessId, kind: LauncherKind) -> Result<Reading, 
         }
     }
     let are_all_here = hosts.iter().all(|host| host.find.is_here());
+    if are_all_here && table.is_empty() {
+        return Err(Flaw::Empty);
+    }
     let are_too_few = in_job.is_some_and(|in_job| (table.len() as u64) < u64::from(in_job));
     if are_all_here && are_too_few { Err(Flaw::Incomplete) } else { Ok((hosts, table)) }
 }

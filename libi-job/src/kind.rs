@@ -12,6 +12,8 @@ pub enum LauncherKind {
     OpenMpi,
     /// Hydra's `mpiexec`, of MPICH and others. It keeps no process table.
     Hydra,
+    /// A front end of libi. It has no process table, but [notes](crate::session) its hosts.
+    Libi,
     /// Another one that keeps a process table.
     Other,
 }
@@ -22,6 +24,7 @@ impl fmt::Display for LauncherKind {
             Self::Srun => "srun",
             Self::OpenMpi => "mpirun of Open MPI",
             Self::Hydra => "mpiexec of Hydra",
+            Self::Libi => "libi",
             Self::Other => "a launcher",
         })
     }

@@ -171,7 +171,7 @@ impl Launched {
     /// # Errors
     /// See [`AttachError`].
     pub fn attach(&self, timeout: Duration) -> Result<Job, AttachError> {
-        let mut job = Job::attach_to(self.child.id().cast_signed(), timeout, true)?;
+        let mut job = Job::attach_to(self.child.id().cast_signed(), None, timeout, true)?;
         job.runs(&self.program);
         Ok(job)
     }

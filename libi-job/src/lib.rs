@@ -5,12 +5,14 @@
 //! not traced, and not changed but for the flag by which launchers of Open MPI are asked to fill the table.
 //!
 //! Launchers of Hydra have no table: their processes are found by what they are told in their environment.
+//! Sessions of libi [note](session) which processes they have.
 //! [`Launch`] starts a job by its launcher and holds its ranks in front of their programs.
 //!
 //! | step | what may be wrong | error |
 //! |---|---|---|
 //! | the process | there is none; it has ended | [`NoProcess`], [`Ended`] |
 //! | the step of a Slurm job | none is here, or several are | [`NoStep`], [`ManySteps`] |
+//! | the session of a front end | it has several, or not this one | [`ManySessions`], [`NoSession`] |
 //! | its memory and files | another user's; forbidden by the system | [`OtherUser`], [`Yama`], [`Forbidden`] |
 //! | symbols of the program and its libraries | none at all; not for this kind of machine; no table | [`Stripped`], [`Foreign`], [`NoLauncher`] |
 //! | Open MPI is asked | its named pipe is gone, or not read | [`NotAsked`] |
@@ -21,6 +23,8 @@
 //! [`Ended`]: AttachError::Ended
 //! [`NoStep`]: AttachError::NoStep
 //! [`ManySteps`]: AttachError::ManySteps
+//! [`ManySessions`]: AttachError::ManySessions
+//! [`NoSession`]: AttachError::NoSession
 //! [`OtherUser`]: AttachError::OtherUser
 //! [`Yama`]: AttachError::Yama
 //! [`Forbidden`]: AttachError::Forbidden
@@ -44,6 +48,7 @@ mod memory;
 mod mpir;
 mod pauses;
 mod process;
+pub mod session;
 mod slurm;
 mod table;
 mod target;

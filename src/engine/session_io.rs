@@ -29,6 +29,7 @@ use bulk::ArrivingPeer;
 use helpers::Helpers;
 pub(crate) use helpers::connect_to_orphan;
 use input::Input;
+use noted::NotedMembers;
 pub(crate) use own_program::{OwnProgram, OwnProgramSlot};
 use staging::StageStore;
 pub(crate) use starting::{inherited, inherited_by_members};
@@ -39,6 +40,7 @@ mod effects;
 mod group_io;
 mod helpers;
 mod input;
+mod noted;
 mod own_program;
 mod reading;
 mod receiving;
@@ -98,6 +100,7 @@ pub(crate) struct SessionIo {
     agent_file: Option<Arc<[u8]>>,
     /// Files of the user that hosts get, once this process has read or written some of them.
     staged: Option<StageStore>,
+    noted: NotedMembers,
     /// The bulk start that has brought up this process, and its key, until this one accepts
     /// others of that start.
     own_start: Option<(StartId, LinkKey)>,
@@ -137,6 +140,7 @@ impl SessionIo {
             fd_budget: FdBudget::default(),
             agent_file: None,
             staged: None,
+            noted: NotedMembers::default(),
             own_start: None,
             lasting_thread,
             buffer: vec![0; READ_BUFFER],
@@ -348,6 +352,7 @@ impl SessionIo {
         if let Some((start, request)) = self.pending_starts.pop_front() {
             self.start(start, &request, turn);
         }
+        self.note_members();
         self.write(turn);
         self.send_redirections(turn);
     }

@@ -11,6 +11,7 @@ use libi_core::ids::Rank;
 use libi_core::loss::LossReason;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
+use libi_job::session::Note;
 use libi_launch::failure::Exit;
 use libi_launch::machine::{CommandProcess, Ending, Event as Input, Node, Notice};
 use libi_launch::options::OnLoss;
@@ -369,6 +370,9 @@ impl EngineSink for FrontSink {
                 // The caller may look before this turn is over.
                 status.update_links(node);
                 status.stage = if up { Stage::Up } else { Stage::GivenUp };
+                if up {
+                    status.note_hosts(node);
+                }
                 events
                     .push_back((number, if up { Event::Up { session } } else { Event::GivenUp { session } }));
             }
@@ -383,10 +387,16 @@ impl EngineSink for FrontSink {
             }
             Notice::Restarted(rank) => events.push_back((number, status.restarted(rank))),
             Notice::NotRestarted(rank, why) => events.push_back((number, status.not_restarted(rank, why))),
-            Notice::Grown(grown) => events.push_back((number, status.grown(&grown, node, now))),
+            Notice::Grown(grown) => {
+                events.push_back((number, status.grown(&grown, node, now)));
+                status.note_hosts(node);
+            }
             Notice::NotGrown(why) => events.push_back((number, status.not_grown(why, node, now))),
             Notice::Detached(rank) => events.push_back((number, status.detached(rank))),
-            Notice::Lost(host, failure) => events.push_back((number, status.host_lost(host, failure))),
+            Notice::Lost(host, failure) => {
+                events.push_back((number, status.host_lost(host, failure)));
+                status.note_hosts(node);
+            }
             Notice::Done => {
                 status.stage = status.stage.max(Stage::Done);
                 // `Done` is the last event of a session: output that was not taken yet comes first.
@@ -399,6 +409,7 @@ impl EngineSink for FrontSink {
                 // The caller did not ask for this end, and waits for `Done`.
                 status.done_is_due |= status.ends_unasked && status.stage < Stage::Done;
                 status.stage = Stage::Over;
+                status.noted = Note::default();
             }
             Notice::Signal(_) | Notice::End(_) => {}
         }

@@ -2,6 +2,7 @@
 
 mod copy;
 mod growth;
+mod noted;
 mod on_loss;
 mod restart;
 mod status;

@@ -119,7 +119,7 @@ fn processes_on_other_hosts_are_found_there_by_the_daemons() {
 }
 
 /// The stand-in shell, as a back-end.
-fn shell(lab: &Lab) -> Backend {
+pub(crate) fn shell(lab: &Lab) -> Backend {
     let config = format!("LIBI_TEST_SHELL={}", lab.0.join("config").display());
     let words = ["-C", lab.0.to_str().unwrap(), &config, programs::shell()];
     let word = |word: &str| OsBytes::try_from(word).unwrap();

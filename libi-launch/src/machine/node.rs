@@ -260,6 +260,12 @@ impl Node {
         out.push(Effect::Send(link, Preamble { versions: PROTOCOL }.encode().to_vec()));
     }
 
+    /// What tells the session from all others.
+    #[must_use]
+    pub const fn session_key(&self) -> SessionKey {
+        self.session
+    }
+
     /// The number of members of the session; 0 before it is known.
     #[must_use]
     pub fn size(&self) -> u32 {
@@ -281,7 +287,8 @@ impl Node {
     }
 
     /// The host that this member leads.
-    fn leads(&self) -> Option<HostIndex> {
+    #[must_use]
+    pub fn leads(&self) -> Option<HostIndex> {
         Some(self.identity()?.leads()?.host)
     }
 

@@ -302,6 +302,7 @@ impl SessionIo {
         for place in 0..2 {
             link_io.close_printed(place, turn.registry, turn.targets);
         }
+        self.noted.ended(link);
         self.tell(Event::Exited(link, exit), turn);
         self.remove_if_gone(link, turn);
     }

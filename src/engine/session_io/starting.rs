@@ -121,7 +121,9 @@ impl SessionIo {
         if let StartRequest::Member(..) = request
             && let Some(own) = self.own_program.take()
         {
-            return self.watch_started(link, own.into_started(), turn);
+            let own = own.into_started();
+            self.noted.started(request, own.child.pid());
+            return self.watch_started(link, own, turn);
         }
         // A program that cannot be started is not waited for: the end to read is closed then.
         let stdin = match request {
@@ -142,6 +144,7 @@ impl SessionIo {
             open_files: limits.open_files().filter(|_| self.node.is_agent()).or_else(original_limit),
         };
         let started = spawn(spec, &inherited, self.links.len())?;
+        self.noted.started(request, started.child.pid());
         // Without a link, nothing but its end keeps what is known of the process.
         let is_unlinked = started.input.is_none() && started.output.is_none();
         if let Some(link_io) = self.links.get_mut(&link).filter(|_| is_unlinked) {

@@ -8,6 +8,7 @@ use libi_core::dist::layout::Layout;
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
+use libi_job::session::Note;
 use libi_launch::failure::{Cause, Exit, Failure};
 use libi_launch::machine::{Node, RestartError, WINDOW};
 use libi_launch::options::{LaunchOptions, OnLoss, StandardInput};
@@ -71,6 +72,8 @@ pub(in crate::front) struct SessionStatus {
     /// bytes of output were dropped there while the session had no front end.
     pub(in crate::front) is_kept: bool,
     pub(super) missed: u64,
+    /// The hosts, as tools find them that attach to the session.
+    pub(in crate::front) noted: Note,
 }
 
 impl SessionStatus {
@@ -111,6 +114,7 @@ impl SessionStatus {
             has_agents: options.agent.is_some(),
             is_kept: false,
             missed: 0,
+            noted: Note::default(),
         }
     }
 

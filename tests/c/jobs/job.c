@@ -81,6 +81,9 @@ static void refused(void)
     CHECK(libi_job_attach((int32_t)getpid(), &job, 100) == LIBI_ERR_NOT_ATTACHED && job == NULL);
     CHECK(strstr(libi_last_error(), "is no launcher that keeps a process table"));
     CHECK(libi_job_attach(1, NULL, 0) == LIBI_ERR_NULL);
+    CHECK(libi_job_attach_to_session((int32_t)getpid(), 7, &job, 0) == LIBI_ERR_NOT_ATTACHED);
+    CHECK(strstr(libi_last_error(), "has no session 7") && job == NULL);
+    CHECK(libi_job_attach_to_session(1, 0, NULL, 0) == LIBI_ERR_NULL);
     CHECK(libi_job_attach_to_slurm("123456.7", &job, 0) == LIBI_ERR_NOT_ATTACHED);
     CHECK(strstr(libi_last_error(), "no srun on this machine has launched job 123456.7"));
     CHECK(libi_job_attach_to_slurm(NULL, &job, 0) == LIBI_ERR_NULL);
