@@ -3097,6 +3097,20 @@ libi_result libi_job_attach_to_session(int32_t pid,
 libi_result libi_job_attach_to_slurm(const char *step, libi_job **job, libi_timeout timeout);
 
 /**
+ * As libi_job_attach(), for a launcher on another host, which is reached as the options say. They
+ * need an agent (libi_options_set_agent()), which runs there for as long as that takes. Whether
+ * that launcher goes on running is not known here.
+ *
+ * Returns LIBI_ERR_NOT_ATTACHED, too, if the host cannot be launched on or does not answer in
+ * time. Since 0.1.
+ */
+libi_result libi_job_attach_on(const char *host,
+                               int32_t pid,
+                               const libi_options *options,
+                               libi_job **job,
+                               libi_timeout timeout);
+
+/**
  * Launches a job by its own launcher, with its ranks held in front of their program, and waits
  * until all are. Both are arrays of words that end with NULL: the launcher with its options, and
  * the program with its arguments. The standard streams of the job are those of this process. A

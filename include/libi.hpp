@@ -481,6 +481,13 @@ public:
         detail::check(libi_job_attach_to_session(pid, session, &found, detail::timeout_of(timeout)));
         return job(found);
     }
+    /** As attach(), for a launcher on another host. The options need an agent. */
+    static job attach_on(const std::string &host, std::int32_t pid, const options &how, milliseconds timeout) {
+        libi_job *found = nullptr;
+        const auto wait = detail::timeout_of(timeout);
+        detail::check(libi_job_attach_on(host.c_str(), pid, how.get(), &found, wait));
+        return job(found);
+    }
     /** A step of a Slurm job, as "123.0", or the only step of a job, whose srun runs on this machine. */
     static job attach_to_slurm(const std::string &step, milliseconds timeout) {
         libi_job *found = nullptr;

@@ -26,7 +26,7 @@
 use std::path::PathBuf;
 
 use libi_launch::delivery::DIRECTORY_ENV;
-use libi_launch::options::{AGENT_ARG, KEEPER_ARG};
+use libi_launch::options::{AGENT_ARG, JOB_ARG, KEEPER_ARG};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::front::keeper;
@@ -40,6 +40,9 @@ const CANNOT_JOIN: i32 = 3;
 pub fn serve_if_asked() {
     if is_asked_for(KEEPER_ARG) {
         serve_as_keeper();
+    }
+    if is_asked_for(JOB_ARG) {
+        std::process::exit(crate::job::serve());
     }
     if !is_asked_for(AGENT_ARG) {
         return keeper::serves();

@@ -44,9 +44,12 @@ use crate::{Backend, Bytes, Distribution, Error, FrontEnd, LaunchOptions, Member
 /// How often a daemon looks for processes that are not there yet.
 const LOOKS_EVERY: Duration = Duration::from_millis(20);
 
+mod elsewhere;
 mod ends;
 mod release;
 
+pub(crate) use self::elsewhere::serve;
+pub use self::elsewhere::{AttachOnError, attach_on};
 pub use self::ends::{End, Ends};
 
 /// The processes of a job on one host.

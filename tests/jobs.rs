@@ -6,6 +6,8 @@
 
 #[path = "jobs/controlled.rs"]
 mod controlled;
+#[path = "jobs/elsewhere.rs"]
+mod elsewhere;
 #[path = "jobs/hydra.rs"]
 mod hydra;
 #[path = "jobs/native.rs"]

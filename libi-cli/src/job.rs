@@ -4,19 +4,25 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use libi::job::Job;
+use clap::Parser as _;
+use libi::job::{Job, JobName};
 use libi::{HostList, SessionId};
 use serde_json::{Value, json};
 
+use crate::launch::LaunchArgs;
 use crate::output::{CliError, print};
 use crate::units;
+
+/// How long the launch on the launcher's host may take.
+const FOR_LAUNCH: Duration = Duration::from_secs(30);
 
 pub(crate) const EXAMPLES: &str = "\
 The launcher (srun, mpirun of Open MPI, mpiexec of Hydra, or another one that
 keeps a table for debuggers) is read while it goes on: it is neither stopped
 nor traced. It has to be a process of this machine and of the same user. Hydra
 has no table: of its processes those on this machine are found, and the names
-of other hosts. Of a session of libi, name the process of its front end.
+of other hosts. Of a session of libi, name the process of its front end. On
+another host, libi attaches to the launcher there.
 
 Each line has the rank, host, process ID and executable of a process.
 
@@ -28,6 +34,7 @@ Examples:
   libi job $(pgrep -o -x srun)
   libi job 4711 --json
   libi job --slurm 123.0
+  libi job --launcher-host login2 4711
   libi run -w \"$(libi job --hosts 4711)\" uptime";
 
 /// The arguments of `libi job`.
@@ -48,6 +55,15 @@ pub(crate) struct JobArgs {
     /// The number of a session of libi, of a front end that has several
     #[arg(long, value_name = "NUMBER", conflicts_with = "slurm")]
     session: Option<u32>,
+    /// The host of the launcher, if it is not this machine
+    #[arg(long, value_name = "HOST")]
+    launcher_host: Option<String>,
+    /// How to reach the host of the launcher, as in libi run
+    #[arg(long, value_name = "BACKEND", requires = "launcher_host")]
+    backend: Option<String>,
+    /// Send this program to the host of the launcher, if it is not there
+    #[arg(long, requires = "launcher_host")]
+    send_agent: bool,
     /// The process ID of the launcher
     #[arg(value_name = "PID", required_unless_present = "slurm", value_parser = pid)]
     pid: Option<i32>,
@@ -69,17 +85,16 @@ fn step(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(arguments: &JobArgs) -> Result<(), CliError> {
-    let job = match (&arguments.slurm, arguments.pid) {
-        (Some(step), _) => Job::attach_to_slurm(step, arguments.timeout),
-        (None, pid) => {
-            let pid = pid.unwrap_or_default(); // clap asks for one
-            match arguments.session {
-                Some(number) => Job::attach_to_session(pid, SessionId(number), arguments.timeout),
-                None => Job::attach(pid, arguments.timeout),
-            }
-        }
+    let pid = arguments.pid.unwrap_or_default(); // clap asks for one without a step of Slurm
+    let name = match (&arguments.slurm, arguments.session) {
+        (Some(step), _) => JobName::Slurm(step.clone()),
+        (None, Some(number)) => JobName::Session(pid, SessionId(number)),
+        (None, None) => JobName::Pid(pid),
     };
-    let job = job.map_err(CliError::Attach)?;
+    let job = match &arguments.launcher_host {
+        Some(host) => attach_on(host, &name, arguments)?,
+        None => Job::attach_by(&name, arguments.timeout).map_err(CliError::Attach)?,
+    };
     if arguments.json {
         return print(&(document(&job).to_string() + "\n"));
     }
@@ -99,6 +114,25 @@ pub(crate) fn run(arguments: &JobArgs) -> Result<(), CliError> {
         let _ = writeln!(io::stderr(), "libi: {} has no table of more processes on {list}", job.kind());
     }
     print(&text)
+}
+
+/// The options of the launch on the launcher's host.
+#[derive(clap::Parser)]
+struct Elsewhere {
+    #[command(flatten)]
+    launch: LaunchArgs,
+}
+
+/// The job whose launcher is on another host, which this program attaches to there.
+fn attach_on(host: &str, name: &JobName, arguments: &JobArgs) -> Result<Job, CliError> {
+    let mut words = vec!["libi", "--hosts", host];
+    words.extend(arguments.backend.as_deref().into_iter().flat_map(|backend| ["--backend", backend]));
+    words.extend(arguments.send_agent.then_some("--send-agent"));
+    let launch = Elsewhere::try_parse_from(words).map_err(|error| CliError::Usage(error.to_string()))?.launch;
+    let options = launch.options(&launch.hosts(true)?)?;
+    // The launch has a time of its own.
+    let timeout = arguments.timeout.saturating_add(FOR_LAUNCH);
+    libi::job::attach_on(host, name, &options, timeout).map_err(CliError::AttachOn)
 }
 
 fn document(job: &Job) -> Value {

@@ -26,6 +26,7 @@ pub(crate) enum CliError {
     Launch(libi::Error),
     /// A running job cannot be attached to.
     Attach(libi::job::AttachError),
+    AttachOn(libi::job::AttachOnError),
     /// The remote shell program is not in the search path.
     NoBackend(String),
     /// The environment describes no job.
@@ -85,6 +86,7 @@ impl CliError {
             Self::Launch(libi::Error::NotLaunched(report)) => (3, format!("{report}{}", agent_hint(&report))),
             Self::Launch(error) => (3, error.to_string()),
             Self::Attach(error) => (3, error.to_string()),
+            Self::AttachOn(error) => (3, error.to_string()),
             Self::NoBackend(name) => (
                 3,
                 format!(

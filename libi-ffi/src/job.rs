@@ -12,7 +12,10 @@ use std::time::Duration;
 use libc::{c_char, c_int};
 use libi::OsBytes;
 use libi::SessionId;
-use libi::job::{AttachError, Ends, Job, Launch, LaunchError, Launched, LauncherKind, TargetsError};
+use libi::job::{
+    AttachError, AttachOnError, Ends, Job, JobName, Launch, LaunchError, Launched, LauncherKind,
+    TargetsError, attach_on,
+};
 
 use self::processes::{give_processes, libi_processes};
 use crate::args::{self, OutParam};
@@ -60,6 +63,12 @@ fn give_job(job: Job, launched: Option<Launched>) -> *mut libi_job {
 
 impl From<AttachError> for CallError {
     fn from(error: AttachError) -> Self {
+        Self::of(LIBI_ERR_NOT_ATTACHED, &error)
+    }
+}
+
+impl From<AttachOnError> for CallError {
+    fn from(error: AttachOnError) -> Self {
         Self::of(LIBI_ERR_NOT_ATTACHED, &error)
     }
 }
@@ -180,6 +189,32 @@ pub unsafe extern "C" fn libi_job_attach_to_slurm(
         let (place, step) = unsafe { (OutParam::new(job, null_mut(), "job")?, args::text(step, "step")?) };
         reentry::may_wait()?;
         place.put(give_job(Job::attach_to_slurm(step, args::timeout(timeout))?, None));
+        Ok(())
+    };
+    code(attach())
+}
+
+/// As libi_job_attach(), for a launcher on another host, which is reached as the options say. They
+/// need an agent (libi_options_set_agent()), which runs there for as long as that takes. Whether
+/// that launcher goes on running is not known here.
+///
+/// Returns LIBI_ERR_NOT_ATTACHED, too, if the host cannot be launched on or does not answer in
+/// time. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_job_attach_on(
+    host: *const c_char,
+    pid: i32,
+    options: *const libi_options,
+    job: *mut *mut libi_job,
+    timeout: libi_timeout,
+) -> libi_result {
+    let attach = || {
+        // SAFETY: as documented in the header.
+        let (place, host) = unsafe { (OutParam::new(job, null_mut(), "job")?, args::text(host, "host")?) };
+        // SAFETY: as documented in the header.
+        let options = unsafe { options::copy(options) }?;
+        reentry::may_wait()?;
+        place.put(give_job(attach_on(host, &JobName::Pid(pid), &options, args::timeout(timeout))?, None));
         Ok(())
     };
     code(attach())

@@ -43,13 +43,15 @@ const YOUNG: Duration = Duration::from_secs(2);
 /// A running parallel job, which goes on whatever happens to this value.
 #[derive(Debug)]
 pub struct Job {
-    launcher: ProcessId,
-    kind: LauncherKind,
-    executable: OsBytes,
-    table: ProcessTable,
-    slurm_job: Option<String>,
+    pub(crate) launcher: ProcessId,
+    pub(crate) kind: LauncherKind,
+    pub(crate) executable: OsBytes,
+    pub(crate) table: ProcessTable,
+    pub(crate) slurm_job: Option<String>,
     /// Its hosts, where the launcher has no table of their processes.
-    found: Vec<FoundHost>,
+    pub(crate) found: Vec<FoundHost>,
+    /// The host of the launcher, if that is not this machine.
+    pub(crate) launcher_host: Option<String>,
 }
 
 impl Job {
@@ -131,7 +133,15 @@ impl Job {
             }
             if let Next::Known(table) = readings.take(reading) {
                 let slurm_job = variables.slurm_job(&memory).filter(|_| kind == LauncherKind::Srun);
-                return Ok(Self { launcher, kind, executable, table, slurm_job, found: Vec::new() });
+                return Ok(Self {
+                    launcher,
+                    kind,
+                    executable,
+                    table,
+                    slurm_job,
+                    found: Vec::new(),
+                    launcher_host: None,
+                });
             }
             // Ranks that use no MPI: the table stays empty.
             let may_find = kind == LauncherKind::OpenMpi && readings.flaw() == Flaw::Empty;
@@ -172,7 +182,15 @@ impl Job {
             let reading = found::read(&launcher, source);
             match (reading, last.take()) {
                 (Ok((found, table)), Some(Ok(last))) if (&found, &table) == (&last.0, &last.1) => {
-                    return Ok(Self { launcher, kind, executable, table, slurm_job: None, found });
+                    return Ok(Self {
+                        launcher,
+                        kind,
+                        executable,
+                        table,
+                        slurm_job: None,
+                        found,
+                        launcher_host: None,
+                    });
                 }
                 (reading, _) => last = Some(reading),
             }
@@ -214,10 +232,17 @@ impl Job {
         self.slurm_job.as_deref()
     }
 
-    /// Whether the launcher still runs.
+    /// The host of the launcher, if it is not this machine.
+    #[must_use]
+    pub fn launcher_host(&self) -> Option<&str> {
+        self.launcher_host.as_deref()
+    }
+
+    /// Whether the launcher still runs, if it is on this machine. Of one on another host that is not known: it
+    /// counts as running.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.launcher.lives()
+        self.launcher_host.is_some() || self.launcher.lives()
     }
 
     /// The processes of the job, as they were when it was attached to: all, if it [is whole](Self::is_whole).

@@ -99,7 +99,7 @@ enum Parent {
 }
 
 /// A host of a job, as the launcher names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FoundHost {
     pub(crate) name: String,
     pub(crate) find: Find,

@@ -6,6 +6,7 @@
 //!
 //! Launchers of Hydra have no table: their processes are found by what they are told in their environment.
 //! Sessions of libi [note](session) which processes they have.
+//! Of a launcher on another host a process there [sends](Job::to_bytes) what it knows.
 //! [`Launch`] starts a job by its launcher and holds its ranks in front of their programs.
 //!
 //! | step | what may be wrong | error |
@@ -38,6 +39,7 @@
 mod attach;
 mod command_line;
 mod elf;
+mod elsewhere;
 mod error;
 mod found;
 mod gate;
@@ -55,6 +57,7 @@ mod target;
 mod variables;
 
 pub use attach::Job;
+pub use elsewhere::JobName;
 pub use error::AttachError;
 pub use found::{Find, Found};
 pub use kind::LauncherKind;

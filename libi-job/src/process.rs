@@ -10,12 +10,13 @@ use std::time::Duration;
 use libi_core::dist::OsBytes;
 use nix::errno::Errno;
 use nix::unistd::{SysconfVar, geteuid, sysconf};
+use serde::{Deserialize, Serialize};
 
 use crate::error::AttachError;
 use crate::maps::{Object, objects};
 
 /// A process of this machine, which is told from a later one with its number.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessId {
     pub(crate) pid: i32,
     /// When it has started, in ticks since the system has.

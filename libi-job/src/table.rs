@@ -5,6 +5,7 @@ use std::fmt;
 
 use libi_core::dist::OsBytes;
 use libi_core::ids::Rank;
+use serde::{Deserialize, Serialize};
 
 /// No job has more processes.
 pub(crate) const MOST_PROCESSES: i32 = 10_000_000;
@@ -27,6 +28,15 @@ struct Entry {
     host: u32,
     executable: u32,
     pid: i32,
+}
+
+/// A table, as it is sent.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Lists {
+    pub(crate) hosts: Vec<String>,
+    pub(crate) executables: Vec<OsBytes>,
+    /// The rank, the numbers of the host and of the executable, and the process ID of each.
+    pub(crate) processes: Vec<(u32, u32, u32, i32)>,
 }
 
 /// A process of a job.
@@ -90,6 +100,23 @@ impl ProcessTable {
         self.known += usize::from(self.entries[at].pid == 0);
         let (host, executable) = (self.hosts.number(host), self.executables.number(executable));
         self.entries[at] = Entry { host, executable, pid };
+    }
+
+    pub(crate) fn to_lists(&self) -> Lists {
+        let known = (0..).zip(&self.entries).filter(|(_, entry)| entry.pid > 0);
+        let processes = known.map(|(rank, entry)| (rank, entry.host, entry.executable, entry.pid)).collect();
+        Lists { hosts: self.hosts.all.clone(), executables: self.executables.all.clone(), processes }
+    }
+
+    /// The table with these lists; `None` if they are of no table.
+    pub(crate) fn from_lists(lists: &Lists) -> Option<Self> {
+        let mut table = Self::default();
+        for (rank, host, executable, pid) in &lists.processes {
+            let (host, executable) =
+                (lists.hosts.get(*host as usize)?, lists.executables.get(*executable as usize)?);
+            table.insert(Rank(*rank), host.clone(), executable.clone(), *pid);
+        }
+        Some(table)
     }
 
     /// The number of processes that are known.

@@ -28,7 +28,7 @@ use crate::backend::{Backend, LaunchMethod, Local};
 use crate::machine::{LinkPolicy, Policy, Rules};
 use crate::staging::Staging;
 
-pub use agent::{AGENT_ARG, Agent, Programs};
+pub use agent::{AGENT_ARG, Agent, JOB_ARG, Programs};
 pub use carried::CarriedOptions;
 pub use detached::{Detached, KEEPER_ARG};
 pub use engine::{APART_ENV, Engine};

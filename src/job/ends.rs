@@ -50,10 +50,13 @@ impl Ends {
         ends
     }
 
-    /// Of the launcher of a job.
+    /// Of the launcher of a job, if it is on this machine. Of another one no end is known: it has none to tell.
     #[must_use]
     pub fn of_launcher(job: &Job) -> Self {
         let mut ends = Self { running: Vec::new() };
+        if job.launcher_host().is_some() {
+            return ends;
+        }
         let launcher = Target::new(Rank(0), job.launcher_pid(), job.launcher().clone());
         // Another process may have its number by now.
         ends.add(End::Launcher, if job.is_running() { launcher } else { Target::gone() });

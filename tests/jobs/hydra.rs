@@ -25,7 +25,7 @@ pub(crate) fn is_installed() -> bool {
 }
 
 /// A job, which ends with this value.
-struct Hydra(Child);
+pub(crate) struct Hydra(Child);
 
 impl Hydra {
     fn of(options: &[&str], command: &mut Command) -> Self {
@@ -33,15 +33,15 @@ impl Hydra {
         Self(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    fn here(processes: u32) -> Self {
+    pub(crate) fn here(processes: u32) -> Self {
         Self::of(&["-np", &processes.to_string()], &mut Command::new("mpiexec.hydra"))
     }
 
-    fn said(&mut self, processes: u32) -> BTreeMap<u32, i32> {
+    pub(crate) fn said(&mut self, processes: u32) -> BTreeMap<u32, i32> {
         said(self.0.stdout.take().unwrap(), processes)
     }
 
-    fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         self.0.id() as i32
     }
 }

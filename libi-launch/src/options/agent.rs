@@ -10,6 +10,8 @@ use crate::machine::Program;
 /// The last argument of a process that is started as an agent. A variable would cost each host that is
 /// reached by a remote shell a process of `env`.
 pub const AGENT_ARG: &str = "--libi-agent";
+/// Last argument of an agent's program that attaches to a job for a front end on another host.
+pub const JOB_ARG: &str = "--libi-job";
 
 /// The program that leads each host. It starts all members of its host, relays for them and for the
 /// hosts below, and is no member itself.

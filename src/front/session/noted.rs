@@ -7,11 +7,14 @@ use libi_launch::backend::LaunchMethod;
 use libi_launch::machine::Node;
 
 use super::SessionStatus;
-use crate::Backend;
+use crate::{Backend, Programs};
 
 impl SessionStatus {
     /// Notes the hosts as they are now. Without memory or descriptors for that, no tool finds them.
     pub(in crate::front) fn note_hosts(&mut self, node: &Node) {
+        if node.options().programs == Programs::None {
+            return; // it has no members
+        }
         let hosts = self.live_hosts().into_iter().map(|index| self.noted_host(index, node)).collect();
         let slurm_job = match node.backend() {
             Backend::Srun(srun) => srun.job.as_ref().map(|job| job.id.clone()),

@@ -84,6 +84,10 @@ static void refused(void)
     CHECK(libi_job_attach_to_session((int32_t)getpid(), 7, &job, 0) == LIBI_ERR_NOT_ATTACHED);
     CHECK(strstr(libi_last_error(), "has no session 7") && job == NULL);
     CHECK(libi_job_attach_to_session(1, 0, NULL, 0) == LIBI_ERR_NULL);
+    CHECK(libi_job_attach_on("n1", 1, NULL, &job, 1000) == LIBI_ERR_NOT_ATTACHED && job == NULL);
+    CHECK(strstr(libi_last_error(), "cannot look for the launcher on n1"));
+    CHECK(libi_job_attach_on(NULL, 1, NULL, &job, 0) == LIBI_ERR_NULL);
+    CHECK(libi_job_attach_on("n1", 1, NULL, NULL, 0) == LIBI_ERR_NULL);
     CHECK(libi_job_attach_to_slurm("123456.7", &job, 0) == LIBI_ERR_NOT_ATTACHED);
     CHECK(strstr(libi_last_error(), "no srun on this machine has launched job 123456.7"));
     CHECK(libi_job_attach_to_slurm(NULL, &job, 0) == LIBI_ERR_NULL);
