@@ -75,6 +75,7 @@
 //! | [`job`] | `libi_job_…`, `libi_processes_…`, `libi_targets_…`, and what daemons beside a job call |
 //! | [`pending`], [`data`] | `libi_pending_…`, `libi_data_…` |
 //! | [`legacy`] | `LIBI_…`: the interface of 2011, declared in `include/libi/libi_api.h` |
+//! | [`compat`] | what interfaces of other libraries have in common |
 //!
 //! # Safety
 //!
@@ -87,6 +88,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the same for all functions: see the crate's documentation")]
 
 mod args;
+mod compat;
 /// cbindgen:ignore
 mod legacy;
 mod object;

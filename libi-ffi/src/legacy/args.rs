@@ -1,13 +1,14 @@
 //! Arguments from C++: lists of hosts and of variables, argument vectors, and places for results.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 
 use libc::{c_char, c_int, c_uint, c_void};
 use libi::hosts::HostRef;
-use libi::{EnvVar, HostList, OsBytes, SessionId};
+use libi::{EnvVar, HostList, SessionId};
 use libi_core::dist::Distribution;
 
 use super::{CallError, CallResult, EIO, ELAUNCH};
+use crate::compat::args::{self, string, word};
 
 /// The header's `LIBI::host_t`.
 #[repr(C)]
@@ -40,20 +41,6 @@ pub(super) type Handle = *mut c_void;
 /// No list is longer; one that seems to be is a cycle.
 const MAX_ENTRIES: usize = 10_000_000;
 
-/// The string without its NUL; `None` for NULL.
-///
-/// # Safety
-/// It is NULL, or ends with a NUL and stays unchanged for `'a`.
-unsafe fn string<'a>(string: *const c_char) -> Option<&'a CStr> {
-    // SAFETY: as for this function.
-    (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) })
-}
-
-fn word(text: &CStr) -> OsBytes {
-    // A C string contains no NUL.
-    OsBytes::new(text.to_bytes()).unwrap_or_default()
-}
-
 /// The variables of a list, without those that an environment cannot hold.
 ///
 /// # Safety
@@ -85,12 +72,8 @@ pub(super) unsafe fn request(
     // SAFETY: as for this function.
     let (hosts, names) = unsafe { hosts(request.hosts) }?;
     let mut distribution = Distribution::new(session, word(path), hosts);
-    let mut next = request.argv;
     // SAFETY: as for this function: a list has entries up to its NULL.
-    while let Some(argument) = unsafe { next.as_ref().and_then(|argument| string(*argument)) } {
-        distribution.args.push(word(argument));
-        next = next.wrapping_add(1);
-    }
+    distribution.args = unsafe { args::words(request.argv) };
     Ok((distribution, names))
 }
 
@@ -127,36 +110,12 @@ fn push(hosts: &mut HostList, text: &str, count: u32) -> CallResult {
     pushed.map_err(|kind| CallError::new(ELAUNCH, format!("the host {text:?}: {kind}")))
 }
 
-/// The bytes of a message or a part; NULL is allowed if the length is 0.
-///
-/// # Safety
-/// There are `length` bytes, which stay unchanged for `'a`.
-pub(super) unsafe fn bytes<'a>(bytes: *const c_void, length: c_int) -> CallResult<&'a [u8]> {
-    let length = length_of(length)?;
-    match (bytes.is_null(), length) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(CallError::new(EIO, format!("the buffer of {length} bytes is NULL"))),
-        // SAFETY: as for this function.
-        _ => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), length) }),
-    }
-}
-
-pub(super) fn length_of(length: c_int) -> CallResult<usize> {
-    usize::try_from(length).map_err(|_| CallError::new(EIO, format!("the length is {length}")))
-}
-
 /// A copy of these bytes that the caller passes to `free`; NULL if there are none.
 pub(super) fn malloc(bytes: &[u8]) -> CallResult<*mut c_void> {
-    if bytes.is_empty() {
-        return Ok(std::ptr::null_mut());
-    }
-    // SAFETY: the size is not 0.
-    let memory = unsafe { libc::malloc(bytes.len()) };
-    if memory.is_null() {
+    let memory = args::malloc(bytes);
+    if memory.is_null() && !bytes.is_empty() {
         return Err(CallError::new(EIO, format!("no memory for {} bytes", bytes.len())));
     }
-    // SAFETY: the memory has this size and no other pointer.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.cast(), bytes.len()) };
     Ok(memory)
 }
 
@@ -195,6 +154,8 @@ pub(super) unsafe fn put<T>(place: *mut T, value: T) -> CallResult {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CStr;
+
     use super::*;
 
     #[test]

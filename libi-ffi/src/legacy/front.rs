@@ -11,11 +11,11 @@ use libi::{Error, FrontEnd, LaunchOptions, Session, SessionId};
 use libi_core::dist::Distribution;
 
 use super::args::{self, Handle, env_t, proc_dist_req_t};
-use super::environment;
-use super::output::{self, ForwardedOutput};
 use super::session::{LEAVE_TIMEOUT, LaunchedSession, Sessions};
-use super::this_machine::ThisMachine;
 use super::{CallError, CallResult, Code, EINIT, EIO, ELAUNCH, debug, done, lock};
+use crate::compat::output::{self, ForwardedOutput};
+use crate::compat::this_machine::ThisMachine;
+use crate::compat::{args::bytes, environment};
 
 /// The value of `LIBI_fe_getMaxMsgBufLen`. Longer messages work too.
 const MAX_MESSAGE: c_int = 4 << 20;
@@ -80,7 +80,7 @@ pub extern "C" fn LIBI_fe_init(_version: c_int) -> Code {
             let front_end =
                 FrontEnd::new().map_err(|error| CallError::io("cannot make the front end", &error))?;
             let front_end = Arc::new(front_end);
-            let forwarded = output::forward(Arc::clone(&front_end));
+            let forwarded = output::forward(Arc::clone(&front_end), |_| {});
             let forwarded = forwarded.map_err(|error| CallError::io("cannot start a thread", &error))?;
             let process = std::process::id();
             *front = Some(Front { process, front_end, sessions: Sessions::default(), forwarded });
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn LIBI_fe_sendUsrData(session: Handle, buffer: *const c_v
     done("LIBI_fe_sendUsrData", || {
         let launched = with(|front| front.sessions.launched(session))?;
         // SAFETY: as documented in the header.
-        launched.send(unsafe { args::bytes(buffer, length) }?)
+        launched.send(unsafe { bytes(buffer, length) }?)
     })
 }
 

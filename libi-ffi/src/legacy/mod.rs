@@ -2,9 +2,9 @@
 //! and have the guarantees of [`libi`].
 //!
 //! Its functions take no front end and no member: a process has at most one of each. They are in
-//! two statics, [`front::FRONT`] and [`member::MEMBER`]; each thread has the text of its last
-//! failure. This is the only state of the library outside of objects, and a program that does not
-//! call these functions does not have it.
+//! two statics, [`front::FRONT`] and that of [`membership`](crate::compat::membership); each thread
+//! has the text of its last failure. This is the only state of the library outside of objects, and
+//! a program that does not call these functions does not have it.
 //!
 //! # States
 //!
@@ -48,27 +48,18 @@
 //! prints failures as they happen ([`debug`]).
 
 mod args;
-mod debug;
-mod descriptors;
-mod environment;
 mod front;
 mod member;
-mod output;
-mod remote_shell;
 mod session;
-mod this_machine;
 
 use std::cell::RefCell;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use libc::{c_char, c_int};
+use libc::c_char;
 
+use crate::compat::{CallError, CallResult, Code, Fault, debug, lock};
 use crate::text::c_string;
-
-/// The header's `libi_rc_e`.
-pub(crate) type Code = c_int;
 
 const OK: Code = 0;
 const YES: Code = 1;
@@ -79,23 +70,19 @@ const ESESS: Code = 6;
 const EALREADY: Code = 8;
 const EIO: Code = 9;
 
-/// A code and its text.
-#[derive(Debug)]
-struct CallError {
-    code: Code,
-    text: String,
-}
-
-type CallResult<T = ()> = Result<T, CallError>;
-
 impl CallError {
-    fn new(code: Code, text: impl Into<String>) -> Self {
-        Self { code, text: text.into() }
-    }
-
     /// A peer that is needed cannot be reached.
     fn io(what: &str, why: &impl std::fmt::Display) -> Self {
         Self::new(EIO, format!("{what}: {why}"))
+    }
+}
+
+impl From<Fault> for CallError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Argument(text) => Self::new(EIO, text),
+            Fault::Talk(what, error) => Self::io(what, &error),
+        }
     }
 }
 
@@ -120,11 +107,6 @@ fn answer(name: &str, body: impl FnOnce() -> CallResult<Code>) -> Code {
 /// As [`answer`], for a function that returns LIBI_OK or a failure.
 fn done(name: &str, body: impl FnOnce() -> CallResult) -> Code {
     answer(name, || body().map(|()| OK))
-}
-
-/// The state is consistent after a panic: every change of it is a single step.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The text of this thread's last failure: the function, the host, the phase, the cause. Empty if

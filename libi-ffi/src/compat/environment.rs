@@ -1,4 +1,4 @@
-//! The environment variables of 2011. Only this interface obeys them; members get them too.
+//! The environment variables of 2011. Only these interfaces obey them; members get them too.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -46,7 +46,7 @@ const FORWARDED: [&str; 8] = [
 ];
 
 /// The options that the environment asks for. Changes the distributions accordingly.
-pub(super) fn options(
+pub(crate) fn options(
     distributions: &mut [Distribution],
     get: impl Fn(&str) -> Option<OsString>,
     here: impl FnOnce() -> ThisMachine,

@@ -11,7 +11,7 @@ use libc::c_char;
 use libi::{HostList, HostRef};
 
 /// The host name.
-pub(super) fn machine() -> String {
+pub(crate) fn machine() -> String {
     let mut name: [c_char; 256] = [0; 256];
     // SAFETY: the buffer is longer by its last byte, which stays 0.
     let asked = unsafe { libc::gethostname(name.as_mut_ptr(), name.len() - 1) };
@@ -21,18 +21,18 @@ pub(super) fn machine() -> String {
 }
 
 /// The name of this machine, and what is known of others.
-pub(super) struct ThisMachine {
-    pub(super) name: String,
+pub(crate) struct ThisMachine {
+    pub(crate) name: String,
     known: RefCell<BTreeMap<String, bool>>,
 }
 
 impl ThisMachine {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { name: machine(), known: RefCell::default() }
     }
 
     /// Whether this name, or address without brackets, is this machine.
-    pub(super) fn is(&self, name: &str) -> bool {
+    pub(crate) fn is(&self, name: &str) -> bool {
         if let Some(known) = self.known.borrow().get(name) {
             return *known;
         }
@@ -44,7 +44,7 @@ impl ThisMachine {
 }
 
 /// Whether it is the local machine on every machine.
-pub(super) fn is_loopback(name: &str) -> bool {
+pub(crate) fn is_loopback(name: &str) -> bool {
     let short = name.split('.').next().unwrap_or(name);
     let is_local = matches!(short, "localhost" | "ip6-localhost" | "localhost4" | "localhost6");
     is_local || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 const FROM: libc::c_int = 128;
 
 /// Runs `body` while all lower numbers are in use.
-pub(super) fn high<T>(body: impl FnOnce() -> T) -> T {
+pub(crate) fn high<T>(body: impl FnOnce() -> T) -> T {
     let filling = fill();
     let done = body();
     drop(filling);

@@ -17,7 +17,7 @@ use libi::{Backend, OsBytes, Rsh, Shell, Ssh};
 use libi_launch::backend::LaunchMethod;
 
 /// The remote shell of this name, with these options.
-pub(super) fn backend_named(program: OsBytes, options: &[u8]) -> Backend {
+pub(crate) fn backend_named(program: OsBytes, options: &[u8]) -> Backend {
     let words = split(options);
     let name = program.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
     if name == b"ssh" {

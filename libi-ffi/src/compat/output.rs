@@ -15,14 +15,14 @@ use super::{debug, lock};
 
 /// The sessions whose output has been forwarded completely: all of it until the last member left.
 #[derive(Default)]
-pub(super) struct ForwardedOutput {
+pub(crate) struct ForwardedOutput {
     done: Mutex<BTreeSet<u32>>,
     changed: Condvar,
 }
 
 impl ForwardedOutput {
     /// Waits until all output of a session has been forwarded.
-    pub(super) fn wait(&self, session: SessionId, by: Instant) {
+    pub(crate) fn wait(&self, session: SessionId, by: Instant) {
         let left = by.saturating_duration_since(Instant::now());
         let waited =
             self.changed.wait_timeout_while(lock(&self.done), left, |done| !done.contains(&session.0));
@@ -30,25 +30,29 @@ impl ForwardedOutput {
     }
 }
 
-/// Starts the thread.
-pub(super) fn forward(front_end: Arc<FrontEnd>) -> std::io::Result<Arc<ForwardedOutput>> {
+/// Starts the thread, which calls `on_done` when all members of a session have left or ended.
+pub(crate) fn forward(
+    front_end: Arc<FrontEnd>,
+    on_done: impl Fn(SessionId) + Send + 'static,
+) -> std::io::Result<Arc<ForwardedOutput>> {
     let forwarded = Arc::new(ForwardedOutput::default());
     let state = Arc::clone(&forwarded);
     let work = move || {
         // Without a timeout it returns `None` only if no event can come any more.
         while let Some(event) = front_end.next_event(Duration::MAX) {
-            take(event, &state);
+            take(event, &state, &on_done);
         }
     };
     let start = || std::thread::Builder::new().name("libi-output".to_owned()).spawn(work);
     without_signals(start).map(|_| forwarded)
 }
 
-fn take(event: Event, forwarded: &ForwardedOutput) {
+fn take(event: Event, forwarded: &ForwardedOutput, on_done: &impl Fn(SessionId)) {
     match event {
         Event::Done { session, .. } => {
             lock(&forwarded.done).insert(session.0);
             forwarded.changed.notify_all();
+            on_done(session);
         }
         Event::Output { stream, bytes, .. } => write(if stream == Stream::Out { 1 } else { 2 }, &bytes),
         event @ Event::Lost { .. } => debug::say(1, || event.to_string()),
@@ -84,7 +88,7 @@ fn write(descriptor: c_int, mut bytes: &[u8]) {
 }
 
 /// Starts a thread with all signals blocked: it handles none of the program, and gets no SIGPIPE.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+pub(crate) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut all = std::mem::MaybeUninit::uninit();
     let mut before = std::mem::MaybeUninit::uninit();
     // SAFETY: sigfillset fills the first set; pthread_sigmask cannot fail with these arguments,

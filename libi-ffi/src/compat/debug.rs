@@ -18,12 +18,12 @@ use std::sync::Mutex;
 use super::lock;
 
 /// The verbosity.
-pub(super) const VERBOSITY: &str = "LIBI_DEBUG";
+pub(crate) const VERBOSITY: &str = "LIBI_DEBUG";
 /// The directory of the files.
-pub(super) const DIRECTORY: &str = "LIBI_DEBUG_DIR";
+pub(crate) const DIRECTORY: &str = "LIBI_DEBUG_DIR";
 
 /// Writes a message if the verbosity is high enough. Write errors are ignored.
-pub(super) fn say(level: u32, text: impl FnOnce() -> String) {
+pub(crate) fn say(level: u32, text: impl FnOnce() -> String) {
     /// Messages of several threads do not mix.
     static SAYING: Mutex<()> = Mutex::new(());
     let wanted = std::env::var_os(VERBOSITY);
