@@ -10,6 +10,8 @@ mod controlled;
 mod elsewhere;
 #[path = "jobs/hydra.rs"]
 mod hydra;
+#[path = "jobs/launchers.rs"]
+mod launchers;
 #[path = "jobs/native.rs"]
 mod native;
 #[path = "jobs/open_mpi.rs"]
@@ -19,18 +21,6 @@ mod sessions;
 #[path = "jobs/stacks.rs"]
 mod stacks;
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The process IDs of ranks, as they say themselves: lines of both numbers.
-fn said(out: impl Read, processes: u32) -> BTreeMap<u32, i32> {
-    let lines = BufReader::new(out).lines().take(processes as usize);
-    let entry = |line: String| {
-        let (rank, pid) = line.split_once(' ').unwrap();
-        (rank.parse().unwrap(), pid.parse().unwrap())
-    };
-    lines.map(|line| entry(line.unwrap())).collect()
-}

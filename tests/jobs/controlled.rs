@@ -15,18 +15,10 @@ use libi_testkit::{processes, programs};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::{TIMEOUT, hydra, open_mpi};
+use crate::TIMEOUT;
+use crate::launchers::{OPEN_MPI, launchers};
 
 const MARK: &str = "LIBI_TEST_MARK";
-const HYDRA: &[&str] = &["mpiexec.hydra", "-n"];
-pub(crate) const OPEN_MPI: &[&str] = &["mpirun", "--oversubscribe", "-np"];
-
-/// The launchers that are installed.
-pub(crate) fn launchers() -> Vec<&'static [&'static str]> {
-    let hydra = hydra::is_installed().then_some(HYDRA);
-    hydra.into_iter().chain(open_mpi::is_installed().then_some(OPEN_MPI)).collect()
-}
-
 /// A job whose ranks leave a file when their program begins, and one when it ends, with this status.
 struct Scene {
     directory: PathBuf,

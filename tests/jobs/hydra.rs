@@ -1,7 +1,6 @@
 //! Jobs of Hydra's `mpiexec`, which has no table: their processes are found on their hosts.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use libi::job::{Job, LauncherKind};
@@ -13,16 +12,10 @@ use libi_testkit::shell::Lab;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::{TIMEOUT, said};
+use crate::TIMEOUT;
+use crate::launchers::{has_hydra, said};
 
 const SCRIPT: &str = "echo $PMI_RANK $$; exec sleep 1000";
-
-/// Whether there is an `mpiexec.hydra`; CI must have one.
-pub(crate) fn is_installed() -> bool {
-    let is_installed = Path::new("/usr/bin/mpiexec.hydra").exists();
-    assert!(is_installed || std::env::var_os("CI").is_none(), "MPICH is not installed");
-    is_installed
-}
 
 /// A job, which ends with this value.
 pub(crate) struct Hydra(Child);
@@ -55,7 +48,7 @@ impl Drop for Hydra {
 
 #[test]
 fn the_processes_of_a_running_job_are_what_they_say_of_themselves() {
-    if !is_installed() {
+    if !has_hydra() {
         return;
     }
     for processes in [2, 16, 64] {
@@ -78,7 +71,7 @@ fn the_processes_of_a_running_job_are_what_they_say_of_themselves() {
 /// Hydra starts its daemons by the stand-in shell, as libi does.
 #[test]
 fn processes_on_other_hosts_are_found_there_by_the_daemons() {
-    if !is_installed() {
+    if !has_hydra() {
         return;
     }
     let lab = Lab::new("");
@@ -129,7 +122,7 @@ pub(crate) fn shell(lab: &Lab) -> Backend {
 /// The ranks come when all hosts are there.
 #[test]
 fn a_job_that_is_starting_is_waited_for() {
-    if !is_installed() {
+    if !has_hydra() {
         return;
     }
     let hydra = Hydra::here(8);

@@ -3,8 +3,7 @@
 use libi_testkit::native::{self, Link};
 
 use crate::TIMEOUT;
-use crate::controlled::{OPEN_MPI, launchers};
-use crate::open_mpi::{Mpirun, compiled};
+use crate::launchers::{Mpirun, OPEN_MPI, compiled, launchers};
 
 /// A tool that launches a job under control, and is the daemon beside it.
 fn plays(source: &str, name: &str, link: Link, flags: &[&str], says_launcher: bool) {

@@ -1,81 +1,18 @@
 //! Jobs of Open MPI's `mpirun`, with the program `libi job` as well.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use libi::job::{Job, LauncherKind};
 use libi::{Distribution, FrontEnd, LaunchOptions, Rank, Stream};
 use libi_testkit::local::Heard;
-use libi_testkit::native::scratch;
 use libi_testkit::processes::is_traced_or_stopped;
 use libi_testkit::programs;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
-use crate::{TIMEOUT, said};
-
-/// The library that programs of Open MPI need when they run. Without it no job can be started: a missing
-/// environment, which CI must not have.
-fn library() -> Option<PathBuf> {
-    let output = Command::new("ldconfig").arg("-p").env("PATH", "/usr/sbin:/sbin:/usr/bin").output().ok()?;
-    let text = String::from_utf8(output.stdout).unwrap();
-    let line = text.lines().find(|line| line.contains("libmpi.so.40 "));
-    let found = line.and_then(|line| line.split(" => ").nth(1)).map(PathBuf::from);
-    assert!(found.is_some() || std::env::var_os("CI").is_none(), "Open MPI is not installed");
-    found
-}
-
-pub(crate) fn is_installed() -> bool {
-    library().is_some()
-}
-
-/// A program of an MPI job.
-fn rank() -> Option<&'static Path> {
-    static RANK: OnceLock<Option<PathBuf>> = OnceLock::new();
-    RANK.get_or_init(|| compiled("rank")).as_deref()
-}
-
-/// Compiles a program for MPI jobs.
-pub(crate) fn compiled(name: &str) -> Option<PathBuf> {
-    let (library, program) = (library()?, scratch().join(format!("{name}-{}", std::process::id())));
-    let source = format!("{}/tests/jobs/{name}.c", env!("CARGO_MANIFEST_DIR"));
-    let mut compiler = Command::new("cc");
-    compiler.args(["-g", "-Wall", "-Werror", &source, "-o"]).arg(&program).arg(library);
-    assert!(compiler.status().unwrap().success(), "{compiler:?}");
-    Some(program)
-}
-
-/// A job, which ends with this value.
-pub(crate) struct Mpirun(Child);
-
-impl Mpirun {
-    pub(crate) fn of(processes: u32, program: &Path, words: &[&str]) -> Self {
-        let mut mpirun = Command::new("mpirun");
-        let allowed = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MPIR_DO_NOT_WARN"];
-        mpirun.envs(allowed.map(|name| (name, "1"))).args(["--oversubscribe", "-np", &processes.to_string()]);
-        mpirun.arg(program).args(words).stdin(Stdio::null()).stdout(Stdio::piped());
-        Self(mpirun.spawn().unwrap())
-    }
-
-    /// The process IDs of the ranks, as they say themselves.
-    pub(crate) fn said(&mut self, processes: u32) -> BTreeMap<u32, i32> {
-        said(self.0.stdout.take().unwrap(), processes)
-    }
-
-    pub(crate) fn pid(&self) -> i32 {
-        self.0.id() as i32
-    }
-}
-
-impl Drop for Mpirun {
-    fn drop(&mut self) {
-        let _ = kill(Pid::from_raw(self.pid()), Signal::SIGTERM);
-        let _ = self.0.wait();
-    }
-}
+use crate::TIMEOUT;
+use crate::launchers::{Mpirun, rank};
 
 #[test]
 fn the_table_of_a_running_job_is_what_its_processes_say_of_themselves() {

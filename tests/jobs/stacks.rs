@@ -8,7 +8,7 @@ use libi_testkit::processes::is_traced_or_stopped;
 use libi_testkit::programs;
 
 use crate::TIMEOUT;
-use crate::open_mpi::{Mpirun, compiled};
+use crate::launchers::{Mpirun, compiled};
 
 #[test]
 fn a_process_that_hangs_elsewhere_than_all_others_is_seen_at_once() {
