@@ -63,7 +63,8 @@ fn declared(header: &str) -> BTreeSet<String> {
     for (at, _) in code.match_indices('(').filter(|(at, _)| !code[at + 1..].trim_start().starts_with('*')) {
         let name = code[..at].trim_end().rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next();
         names.extend(
-            name.filter(|name| name.starts_with("libi_") || name.starts_with("LIBI_")).map(str::to_owned),
+            name.filter(|name| ["libi_", "LIBI_", "LMON_"].iter().any(|ours| name.starts_with(ours)))
+                .map(str::to_owned),
         );
     }
     names
@@ -84,7 +85,7 @@ fn programs(directory: &Path, text: &mut String) {
 #[test]
 fn every_function_is_called_by_a_test_in_its_language() {
     let mut text = String::new();
-    ["tests/c", "tests/legacy", "tests/packages"]
+    ["tests/c", "tests/legacy", "tests/launchmon", "tests/packages"]
         .into_iter()
         .for_each(|place| programs(&native::root().join(place), &mut text));
     let text = uncommented(&text);

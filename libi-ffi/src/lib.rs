@@ -75,7 +75,8 @@
 //! | [`job`] | `libi_job_…`, `libi_processes_…`, `libi_targets_…`, and what daemons beside a job call |
 //! | [`pending`], [`data`] | `libi_pending_…`, `libi_data_…` |
 //! | [`legacy`] | `LIBI_…`: the interface of 2011, declared in `include/libi/libi_api.h` |
-//! | [`compat`] | what interfaces of other libraries have in common |
+//! | [`launchmon`] | `LMON_…`: the API of LaunchMON, declared in `include/lmon_api/` |
+//! | [`compat`] | what these two have in common |
 //!
 //! # Safety
 //!
@@ -89,6 +90,8 @@
 
 mod args;
 mod compat;
+/// cbindgen:ignore
+mod launchmon;
 /// cbindgen:ignore
 mod legacy;
 mod object;

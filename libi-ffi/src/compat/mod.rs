@@ -1,5 +1,5 @@
 //! What the interfaces for programs that were written for other libraries have in common:
-//! [`legacy`](crate::legacy).
+//! [`legacy`](crate::legacy) and [`launchmon`](crate::launchmon).
 //!
 //! | module | purpose |
 //! |---|---|
