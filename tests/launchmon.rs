@@ -17,6 +17,8 @@ use launchers::{Mpirun, OPEN_MPI, has_hydra, launchers, rank};
 use libi_testkit::native::{self, Link};
 use libi_testkit::programs;
 use libi_testkit::shell::Lab;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use scene::{Scene, TIMEOUT, is_alive, within};
 
 const ENDS: &str = "ended\n";
@@ -116,6 +118,22 @@ fn the_status_tells_that_the_job_has_ended_or_that_the_daemons_have_left() {
 }
 
 #[test]
+fn a_call_that_needs_a_lost_daemon_fails() {
+    let Some(program) = rank() else { return };
+    let mut mpirun = Mpirun::of(2, program, &[]);
+    mpirun.said(2);
+    let scene = Scene::new(Link::Shared);
+    let mut front = scene.start("attach", &["stays", "lost", &mpirun.pid().to_string()]);
+    front.until("ready");
+    scene.leave("go");
+    let name = scene::daemon(Link::Shared);
+    let is_daemon = |pid: &i32| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == name);
+    let daemon = scene.daemons().into_iter().find(is_daemon).unwrap();
+    kill(Pid::from_raw(daemon), Signal::SIGKILL).unwrap();
+    front.ends_with(ENDS);
+}
+
+#[test]
 fn no_rank_begins_before_the_tool_lets_the_job_go() {
     for launcher in launchers() {
         for how in ["detach", "shutdown", "exit"] {
@@ -133,10 +151,15 @@ fn no_rank_begins_before_the_tool_lets_the_job_go() {
             assert!(scene.began().is_empty() && said.values().all(|(pid, _)| is_alive(*pid)));
             scene.leave("go");
             within("all ranks begin", || scene.began() == [0, 1, 2]);
-            scene.leave("finish");
-            scene.leave("stop");
+            // Its end, and that of the daemons, would be another status.
+            if how == "detach" {
+                front.until("detached");
+            }
             scene.leave("end");
-            front.ends_with(ENDS);
+            front.until("ended");
+            scene.leave("finish");
+            // The ranks have its standard output as well.
+            front.end();
             within("the job has ended", || !said.values().any(|(pid, _)| is_alive(*pid)));
         }
     }
@@ -189,7 +212,9 @@ fn what_fails_is_a_code_and_a_line_and_leaves_nothing() {
     let Some(program) = rank() else { return };
     let mut mpirun = Mpirun::of(2, program, &[]);
     let (said, pid) = (mpirun.said(2), mpirun.pid().to_string());
-    for (what, code, line) in [("ends", 6, "rank 0"), ("packs nothing", 11, "could not pack its data")] {
+    for (what, code, line) in
+        [("ends", 6, "rank 0"), ("deserts", 6, "rank 0"), ("packs nothing", 11, "could not pack its data")]
+    {
         let scene = Scene::new(Link::Shared);
         scene.leave("stop");
         let ended = scene.start("attach", &[what, "exit", &pid]).end();

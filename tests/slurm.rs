@@ -19,6 +19,8 @@ mod jobs;
 mod kills;
 #[path = "slurm/laboratory.rs"]
 mod laboratory;
+#[path = "slurm/launchmon.rs"]
+mod launchmon;
 #[path = "slurm/likeness.rs"]
 mod likeness;
 #[path = "slurm/losses.rs"]
@@ -31,6 +33,9 @@ mod placing;
 mod refusals;
 #[path = "slurm/running.rs"]
 mod running;
+#[allow(dead_code, reason = "tests/launchmon.rs uses all of it")]
+#[path = "launchmon/scene.rs"]
+mod scene;
 #[path = "slurm/talking.rs"]
 mod talking;
 #[path = "slurm/verdicts.rs"]

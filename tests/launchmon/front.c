@@ -155,7 +155,13 @@ static void resources(int session) {
   printf("manager %d, launcher %d\n", (int)info.types[info.current], info.launcher_pid);
   IS(LMON_fe_getResourceHandle(session, NULL, &size, 64), LMON_EBDARG);
   IS(LMON_fe_getResourceHandle(session, text, NULL, 64), LMON_EBDARG);
-  IS(LMON_fe_getResourceHandle(session, text, &size, 64), LMON_EDUNAV);
+  if (info.types[info.current] != LIBI_LMON_RM_SLURM) {
+    IS(LMON_fe_getResourceHandle(session, text, &size, 64), LMON_EDUNAV);
+    return;
+  }
+  IS(LMON_fe_getResourceHandle(session, text, &size, 1), LMON_ETRUNC);
+  IS(LMON_fe_getResourceHandle(session, text, &size, 64), LMON_OK);
+  CHECK(size > 0 && (size_t)size == strlen(text) && atoi(text) > 0);
 }
 
 static void talks(int session) {
@@ -198,6 +204,12 @@ static void end(int session, const char *how, const char *directory) {
     /* The daemons have left. */
     await_status(session, 1);
     IS(LMON_fe_detach(session), LMON_OK);
+  } else if (is(how, "lost")) {
+    /* The master is killed. */
+    IS(LMON_fe_recvUsrDataBe(session, &note), LMON_ESUBCOM);
+    await_status(session, 1);
+    IS(LMON_fe_sendUsrDataBe(session, &note), LMON_EDUNAV);
+    IS(LMON_fe_shutdownDaemons(session), LMON_OK);
   } else if (is(how, "stay")) {
     for (;;)
       pause();

@@ -69,7 +69,7 @@ impl Scene {
     /// What each rank runs: it leaves a file when it begins, and ends when it may.
     pub(crate) fn script(&self) -> [String; 3] {
         let script = format!(
-            "cd {}; : > began.${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}}; while [ ! -e finish ]; do sleep 0.05; done",
+            "cd {}; : > began.${{SLURM_PROCID:-${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}}}}; while [ ! -e finish ]; do sleep 0.05; done",
             self.directory.display()
         );
         ["/bin/sh".to_owned(), "-c".to_owned(), script]
@@ -168,7 +168,7 @@ impl Front {
         out
     }
 
-    /// The last line is this one, and nothing was said of a failure.
+    /// The last line is this one.
     pub(crate) fn ends_with(&mut self, line: &str) {
         let out = self.end();
         assert!(out.ends_with(line), "{out}{}", self.error());
