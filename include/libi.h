@@ -3071,46 +3071,6 @@ typedef struct libi_job_info {
 } libi_job_info;
 
 /**
- * Finds the processes of the job that the process with this ID has launched, on this machine.
- * The launcher goes on: it is neither stopped nor traced. A table that is still being written is
- * read again until the timeout is over.
- *
- * *job is the new object, to be freed with libi_job_free(). Returns LIBI_OK, LIBI_ERR_NULL, or
- * LIBI_ERR_NOT_ATTACHED: libi_last_error() says what is in the way, and what would help. Since
- * 0.1.
- */
-libi_result libi_job_attach(int32_t pid, libi_job **job, libi_timeout timeout);
-
-/**
- * As libi_job_attach(), for a front end of libi that has several sessions: the one with this
- * number, which its distributions have. Since 0.1.
- */
-libi_result libi_job_attach_to_session(int32_t pid,
-                                       uint32_t session,
-                                       libi_job **job,
-                                       libi_timeout timeout);
-
-/**
- * As libi_job_attach(), for a step of a Slurm job, as "123.0", or the only step of a job, as
- * "123", whose srun runs on this machine. Since 0.1.
- */
-libi_result libi_job_attach_to_slurm(const char *step, libi_job **job, libi_timeout timeout);
-
-/**
- * As libi_job_attach(), for a launcher on another host, which is reached as the options say. They
- * need an agent (libi_options_set_agent()), which runs there for as long as that takes. Whether
- * that launcher goes on running is not known here.
- *
- * Returns LIBI_ERR_NOT_ATTACHED, too, if the host cannot be launched on or does not answer in
- * time. Since 0.1.
- */
-libi_result libi_job_attach_on(const char *host,
-                               int32_t pid,
-                               const libi_options *options,
-                               libi_job **job,
-                               libi_timeout timeout);
-
-/**
  * Launches a job by its own launcher, with its ranks held in front of their program, and waits
  * until all are. Both are arrays of words that end with NULL: the launcher with its options, and
  * the program with its arguments. The standard streams of the job are those of this process. A
@@ -3164,6 +3124,46 @@ libi_result libi_job_processes(const libi_job *job, libi_processes **processes);
  * timeout; or LIBI_ERR_BUSY if another thread waits for a job of libi_job_launch(). Since 0.1.
  */
 libi_result libi_job_wait(const libi_job *job, int *status, libi_timeout timeout);
+
+/**
+ * Finds the processes of the job that the process with this ID has launched, on this machine.
+ * The launcher goes on: it is neither stopped nor traced. A table that is still being written is
+ * read again until the timeout is over.
+ *
+ * *job is the new object, to be freed with libi_job_free(). Returns LIBI_OK, LIBI_ERR_NULL, or
+ * LIBI_ERR_NOT_ATTACHED: libi_last_error() says what is in the way, and what would help. Since
+ * 0.1.
+ */
+libi_result libi_job_attach(int32_t pid, libi_job **job, libi_timeout timeout);
+
+/**
+ * As libi_job_attach(), for a front end of libi that has several sessions: the one with this
+ * number, which its distributions have. Since 0.1.
+ */
+libi_result libi_job_attach_to_session(int32_t pid,
+                                       uint32_t session,
+                                       libi_job **job,
+                                       libi_timeout timeout);
+
+/**
+ * As libi_job_attach(), for a step of a Slurm job, as "123.0", or the only step of a job, as
+ * "123", whose srun runs on this machine. Since 0.1.
+ */
+libi_result libi_job_attach_to_slurm(const char *step, libi_job **job, libi_timeout timeout);
+
+/**
+ * As libi_job_attach(), for a launcher on another host, which is reached as the options say. They
+ * need an agent (libi_options_set_agent()), which runs there for as long as that takes. Whether
+ * that launcher goes on running is not known here.
+ *
+ * Returns LIBI_ERR_NOT_ATTACHED, too, if the host cannot be launched on or does not answer in
+ * time. Since 0.1.
+ */
+libi_result libi_job_attach_on(const char *host,
+                               int32_t pid,
+                               const libi_options *options,
+                               libi_job **job,
+                               libi_timeout timeout);
 
 /* ---- Processes of a job on the host of a daemon ---------------------------------------------- */
 

@@ -482,7 +482,8 @@ public:
         return job(found);
     }
     /** As attach(), for a launcher on another host. The options need an agent. */
-    static job attach_on(const std::string &host, std::int32_t pid, const options &how, milliseconds timeout) {
+    static job attach_on(const std::string &host, std::int32_t pid, const options &how,
+                         milliseconds timeout) {
         libi_job *found = nullptr;
         const auto wait = detail::timeout_of(timeout);
         detail::check(libi_job_attach_on(host.c_str(), pid, how.get(), &found, wait));

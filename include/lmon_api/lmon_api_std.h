@@ -40,28 +40,28 @@ typedef enum {
 
 /** Resource managers. Those that libi does not know are never reported. */
 typedef enum {
-  LIBI_LMON_RM_MCHECKER = 0,
-  LIBI_LMON_RM_SLURM = 1,
-  LIBI_LMON_RM_BGLRM = 2,
-  LIBI_LMON_RM_BGPRM = 3,
-  LIBI_LMON_RM_BGQRM = 4,
-  LIBI_LMON_RM_BGQ_SLURM = 5,
-  LIBI_LMON_RM_BGRM = 6,
-  LIBI_LMON_RM_ALPS = 7,
-  LIBI_LMON_RM_CRAY = 8,
-  LIBI_LMON_RM_ORTE = 9,
-  LIBI_LMON_RM_MPIEXEC_HYDRA = 10,
-  LIBI_LMON_RM_GUPC = 11,
-  LIBI_LMON_RM_FLUX = 12,
-  LIBI_LMON_RM_NONE = 13
+  RC_mchecker_rm = 0,
+  RC_slurm = 1,
+  RC_bglrm = 2,
+  RC_bgprm = 3,
+  RC_bgqrm = 4,
+  RC_bgq_slurm = 5,
+  RC_bgrm = 6,
+  RC_alps = 7,
+  RC_cray = 8,
+  RC_orte = 9,
+  RC_mpiexec_hydra = 10,
+  RC_gupc = 11,
+  RC_flux = 12,
+  RC_none = 13
 } rm_catalogue_e;
 
 /** The resource manager of a job. The array belongs to libi. */
 typedef struct {
-  rm_catalogue_e *types; /**< Those that libi knows, and LIBI_LMON_RM_NONE for others. */
-  int count;             /**< How many these are. */
-  int current;           /**< The index of that of the job. */
-  int launcher_pid;      /**< The process ID of the launcher. */
+  rm_catalogue_e *rm_supported_types; /**< Those that libi knows, and RC_none for others. */
+  int num_supported_types;            /**< How many these are. */
+  int index_to_cur_instance;          /**< The index of that of the job. */
+  int rm_launcher_pid;                /**< The process ID of the launcher. */
 } lmon_rm_info_t;
 
 /** An environment variable of the daemons. */

@@ -83,6 +83,13 @@ lmon_rc_e LMON_fe_recvUsrDataBe(int session, void *data);
  *  has ended. */
 lmon_rc_e LMON_fe_getStatus(int session, int *status);
 
+/** What a status says. */
+#define WIFREGISTERED(status) (((status) & 1) != 0)
+#define WIFBESPAWNED(status) (((status) & 2) != 0)
+#define WIFMWSPAWNED(status) (((status) & 4) != 0)
+#define WIFDETACHED(status) (((status) & 8) != 0)
+#define WIFKILLED(status) (((status) & 16) != 0)
+
 /** The resource manager of the job. */
 lmon_rc_e LMON_fe_getRMInfo(int session, lmon_rm_info_t *info);
 

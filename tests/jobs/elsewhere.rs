@@ -11,7 +11,8 @@ use libi_testkit::programs;
 use libi_testkit::shell::Lab;
 
 use crate::TIMEOUT;
-use crate::hydra::{Hydra, is_installed, shell};
+use crate::hydra::{Hydra, shell};
+use crate::launchers::has_hydra as is_installed;
 
 fn options(backend: Backend) -> LaunchOptions {
     let agent = Agent::new(OsBytes::try_from(programs::agent()).unwrap());

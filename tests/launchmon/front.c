@@ -26,6 +26,7 @@ static int status_of(int session) {
 }
 
 static void await_status(int session, int wanted) {
+  CHECK(WIFREGISTERED(9) && WIFDETACHED(9) && !WIFBESPAWNED(9) && !WIFMWSPAWNED(9) && !WIFKILLED(9));
   for (int turn = 0; status_of(session) != wanted; turn++) {
     CHECK(turn < 6000);
     usleep(5000);
@@ -151,11 +152,12 @@ static void resources(int session) {
   int size;
   IS(LMON_fe_getRMInfo(session, NULL), LMON_EBDARG);
   IS(LMON_fe_getRMInfo(session, &info), LMON_OK);
-  CHECK(info.current >= 0 && info.current < info.count);
-  printf("manager %d, launcher %d\n", (int)info.types[info.current], info.launcher_pid);
+  CHECK(info.index_to_cur_instance >= 0 && info.index_to_cur_instance < info.num_supported_types);
+  rm_catalogue_e manager = info.rm_supported_types[info.index_to_cur_instance];
+  printf("manager %d, launcher %d\n", (int)manager, info.rm_launcher_pid);
   IS(LMON_fe_getResourceHandle(session, NULL, &size, 64), LMON_EBDARG);
   IS(LMON_fe_getResourceHandle(session, text, NULL, 64), LMON_EBDARG);
-  if (info.types[info.current] != LIBI_LMON_RM_SLURM) {
+  if (manager != RC_slurm) {
     IS(LMON_fe_getResourceHandle(session, text, &size, 64), LMON_EDUNAV);
     return;
   }

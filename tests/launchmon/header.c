@@ -18,7 +18,7 @@ static int hear(const char *format, va_list arguments) {
 int main(void) {
   MPIR_PROCDESC_EXT entry;
   lmon_daemon_env_t variable;
-  rm_catalogue_e manager = LIBI_LMON_RM_NONE;
+  rm_catalogue_e manager = RC_none;
   lmon_rc_e code = LMON_fe_regErrorCB(hear);
   variable.envName = variable.envValue = 0;
   variable.next = 0;
