@@ -177,6 +177,9 @@ typedef struct libi_targets libi_targets;
  */
 typedef struct libi_value libi_value;
 
+/** A watch of a job. One thread waits for its events at a time. Since 0.1. */
+typedef struct libi_watch libi_watch;
+
 /* ---- Results, versions and log lines --------------------------------------------------------- */
 
 /**
@@ -3047,6 +3050,18 @@ typedef enum libi_launcher {
   LIBI_LAUNCHER_LIBI = 4
 } libi_launcher;
 
+/** What has happened to a job. Later versions may have more. Since 0.1. */
+typedef enum libi_job_event {
+  /** Nothing. */
+  LIBI_JOB_EVENT_NONE = 0,
+  /** A process has ended. */
+  LIBI_JOB_EVENT_ENDED = 1,
+  /** The launcher has ended. */
+  LIBI_JOB_EVENT_LAUNCHER_ENDED = 2,
+  /** What happens on a host is not known any more. */
+  LIBI_JOB_EVENT_NOT_WATCHED = 3
+} libi_job_event;
+
 /** A job as a whole. The strings belong to the libi_job. Since 0.1. */
 typedef struct libi_job_info {
   /** Which program has launched it. */
@@ -3165,6 +3180,17 @@ libi_result libi_job_attach_on(const char *host,
                                libi_job **job,
                                libi_timeout timeout);
 
+/**
+ * Watches the processes of a job and its launcher: how each has ended is told by
+ * libi_watch_next(). Agents run on the hosts of the job meanwhile, which the options name
+ * (libi_options_set_agent()) as they say how hosts are reached. The job is left alone, and goes on
+ * when the watch is freed.
+ *
+ * *watch is the new object, to be freed with libi_watch_free(). Returns LIBI_OK, LIBI_ERR_NULL, or
+ * as libi_front_launch(). Since 0.1.
+ */
+libi_result libi_job_watch(const libi_job *job, const libi_options *options, libi_watch **watch);
+
 /* ---- Processes of a job on the host of a daemon ---------------------------------------------- */
 
 /** A process of the job on this host. The string belongs to the libi_targets. Since 0.1. */
@@ -3213,8 +3239,8 @@ libi_result libi_targets_entry(const libi_targets *targets,
 libi_result libi_targets_release(const libi_targets *targets, size_t index, libi_timeout timeout);
 
 /**
- * Waits for the next target that ends. Each is told once; its exit status is known to the
- * launcher alone.
+ * Waits for the next target that ends. Each is told once. How it has ended is told by
+ * libi_watch_next() at the front end.
  *
  * Returns LIBI_OK with its rank in *rank; LIBI_NOT_YET at the timeout; LIBI_NONE if all have ended
  * and were told; or LIBI_ERR_BUSY if another thread waits. Since 0.1.
@@ -3222,6 +3248,45 @@ libi_result libi_targets_release(const libi_targets *targets, size_t index, libi
 libi_result libi_targets_next_end(const libi_targets *targets,
                                   uint32_t *rank,
                                   libi_timeout timeout);
+
+/* ---- Watches of jobs: what happens to them --------------------------------------------------- */
+
+/**
+ * What has happened to a job. The strings belong to the libi_watch, until its next event is asked
+ * for. Since 0.1.
+ */
+typedef struct libi_watch_event_info {
+  /** What it is. */
+  libi_job_event event;
+  /** The rank of a process. */
+  uint32_t rank;
+  /**
+   * How a process or the launcher has ended: known with Linux 6.15 or later on its host, or else
+   * LIBI_EXIT_UNKNOWN.
+   */
+  libi_exit exit;
+  /** The status or signal for exit. */
+  int32_t exit_value;
+  /** A host that is not watched; NULL in other events. */
+  const char *host_name;
+  /** Why it is not; NULL in other events. */
+  const char *text;
+} libi_watch_event_info;
+
+/** Ends a watch. NULL is allowed. Since 0.1. */
+void libi_watch_free(libi_watch *watch);
+
+/**
+ * Waits for the next event of a job, and fills *info with it.
+ *
+ * Returns LIBI_OK; LIBI_NOT_YET at the timeout; LIBI_NONE if nothing more follows: all processes
+ * and the launcher have ended, or are not watched any more; or LIBI_ERR_BUSY if another thread
+ * waits. Since 0.1.
+ */
+libi_result libi_watch_next(libi_watch *watch,
+                            libi_watch_event_info *info,
+                            size_t size,
+                            libi_timeout timeout);
 
 #ifdef __cplusplus
 } /* extern "C" */

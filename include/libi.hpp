@@ -544,6 +544,22 @@ public:
     }
 };
 
+/** A watch of a job: how its processes end. The job is left alone. */
+class watch : public detail::owned<libi_watch, libi_watch_free> {
+public:
+    using owned::owned;
+    /** Watches a job. The options name an agent, and say how the hosts are reached. */
+    static watch of(const job &what, const options &how) {
+        libi_watch *made = nullptr;
+        detail::check(libi_job_watch(what.get(), how.get(), &made));
+        return watch(made);
+    }
+    /** Waits for the next event; false at the timeout, or at once if nothing more follows. */
+    bool next(libi_watch_event_info &event, milliseconds timeout) {
+        return detail::check(libi_watch_next(get(), &event, sizeof event, detail::timeout_of(timeout)));
+    }
+};
+
 /** A session. The destructor ends it: members that have not detached are killed. */
 class session : public detail::owned<libi_session, libi_session_free> {
 public:

@@ -47,10 +47,12 @@ const LOOKS_EVERY: Duration = Duration::from_millis(20);
 mod elsewhere;
 mod ends;
 mod release;
+mod watch;
 
 pub(crate) use self::elsewhere::serve;
 pub use self::elsewhere::{AttachOnError, attach_on};
 pub use self::ends::{End, Ends};
+pub use self::watch::{JobEvent, Watch};
 
 /// The processes of a job on one host.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

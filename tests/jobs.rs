@@ -20,6 +20,8 @@ mod open_mpi;
 mod sessions;
 #[path = "jobs/stacks.rs"]
 mod stacks;
+#[path = "jobs/watching.rs"]
+mod watching;
 
 use std::time::Duration;
 

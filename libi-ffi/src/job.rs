@@ -3,6 +3,7 @@
 mod attach;
 mod processes;
 mod targets;
+mod watch;
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStringExt;

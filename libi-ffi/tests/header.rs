@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// The sections of the header in their order, and the types in each whose names do not tell. A
 /// section's types come before its functions, and must not need types of later sections.
-const SECTIONS: [(&str, &str, &[&str]); 18] = [
+const SECTIONS: [(&str, &str, &[&str]); 19] = [
     ("", "Results, versions and log lines", &["libi_result", "libi_timeout", "libi_micros"]),
     ("libi_hosts_", "Host lists", &["libi_placement"]),
     ("libi_distribution_", "Distributions: what to start where", &[]),
@@ -28,6 +28,7 @@ const SECTIONS: [(&str, &str, &[&str]); 18] = [
     ("libi_processes_", "Processes of a job", &[]),
     ("libi_job_", "Jobs of other launchers", &["libi_launcher"]),
     ("libi_targets_", "Processes of a job on the host of a daemon", &[]),
+    ("libi_watch_", "Watches of jobs: what happens to them", &[]),
 ];
 
 /// The header as cbindgen makes it.

@@ -19,11 +19,13 @@ use std::time::{Duration, Instant};
 use libi_launch::failure::Exit;
 use libi_launch::options::JOB_ARG;
 
-use super::{Job, JobName, deadline};
+use serde::{Deserialize, Serialize};
+
+use super::{Job, JobName, Part, deadline, watch};
 use crate::{Command, Distribution, Error, Event, FrontEnd, LaunchOptions, ProcessOutcome, Programs, Stream};
 
 /// The program of the agent, for a process that the agent starts.
-const OWN_PROGRAM: &str = "/proc/self/exe";
+pub(super) const OWN_PROGRAM: &str = "/proc/self/exe";
 /// The exit status of what cannot attach.
 const REFUSED: i32 = 3;
 /// What is left of a timeout for the answer.
@@ -90,7 +92,7 @@ pub fn attach_on(
     let options = options.clone().programs(Programs::None).deadline(options.deadline.min(timeout));
     let front = FrontEnd::new().map_err(cannot)?;
     let session = front.launch(&Distribution::idle(host), &options).map_err(cannot)?;
-    let words = [encoded(&(name, left())), JOB_ARG.to_owned()];
+    let words = [Request::Attach(name.clone(), left()).encoded(), JOB_ARG.to_owned()];
     let command = Command::new(OWN_PROGRAM).args(words).timeout(left().saturating_add(FOR_ANSWER));
     let spawned = session.spawn(&command).map_err(cannot)?;
     let (mut said, mut complaint) = (Vec::new(), Vec::new());
@@ -125,34 +127,52 @@ pub fn attach_on(
     }
 }
 
-/// A request as a word of a command line.
-fn encoded(request: &(&JobName, Duration)) -> String {
-    // Numbers and texts can always be encoded.
-    let bytes = postcard::to_allocvec(request).unwrap_or_default();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// What the program of an agent is asked to do on its host.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Request {
+    /// To attach to a job, in so much time.
+    Attach(JobName, Duration),
+    /// To watch the processes of the host, and the launcher with this process ID.
+    Watch { part: Part, launcher: Option<i32> },
 }
 
-fn decoded(word: &str) -> Option<(JobName, Duration)> {
-    let bytes: Option<Vec<u8>> = word
-        .as_bytes()
-        .chunks(2)
-        .map(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok())
-        .collect();
-    postcard::from_bytes(&bytes?).ok()
+impl Request {
+    /// As a word of a command line.
+    pub(super) fn encoded(&self) -> String {
+        // Numbers and texts can always be encoded.
+        let bytes = postcard::to_allocvec(self).unwrap_or_default();
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn decoded(word: &str) -> Option<Self> {
+        let bytes: Option<Vec<u8>> = word
+            .as_bytes()
+            .chunks(2)
+            .map(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok())
+            .collect();
+        postcard::from_bytes(&bytes?).ok()
+    }
 }
 
-/// Attaches to the job that the last argument but one names, and prints it for the front end. Returns the exit
+/// Does what the last argument but one asks for, and prints the answer for the front end. Returns the exit
 /// status.
 pub(crate) fn serve() -> i32 {
     // The arguments of a static C program are not known in another way.
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let mut words = line.strip_suffix(b"\0").unwrap_or(&line).rsplit(|byte| *byte == 0);
-    let request = words.nth(1).and_then(|word| decoded(std::str::from_utf8(word).ok()?));
-    let Some((name, timeout)) = request else {
-        eprintln!("libi: {JOB_ARG} is for libi alone: no job is named");
-        return REFUSED;
-    };
-    match Job::attach_by(&name, timeout) {
+    let request = words.nth(1).and_then(|word| Request::decoded(std::str::from_utf8(word).ok()?));
+    match request {
+        Some(Request::Attach(name, timeout)) => attach(&name, timeout),
+        Some(Request::Watch { part, launcher }) => watch::serve(part, launcher),
+        None => {
+            eprintln!("libi: {JOB_ARG} is for libi alone: no job is named");
+            REFUSED
+        }
+    }
+}
+
+fn attach(name: &JobName, timeout: Duration) -> i32 {
+    match Job::attach_by(name, timeout) {
         Ok(job) => {
             let mut out = std::io::stdout().lock();
             i32::from(out.write_all(&job.to_bytes()).and_then(|()| out.flush()).is_err())
@@ -171,12 +191,13 @@ mod tests {
     #[test]
     fn requests_are_words() {
         for name in [JobName::Pid(4711), JobName::Slurm("12.0".to_owned())] {
-            let word = encoded(&(&name, Duration::from_millis(1_500)));
+            let request = Request::Attach(name, Duration::from_millis(1_500));
+            let word = request.encoded();
             assert!(word.bytes().all(|byte| byte.is_ascii_hexdigit()), "{word}");
-            assert_eq!(decoded(&word), Some((name, Duration::from_millis(1_500))));
+            assert_eq!(Request::decoded(&word), Some(request));
         }
         for nonsense in ["", "0", "zz", "00ff", "é1"] {
-            assert_eq!(decoded(nonsense), None, "{nonsense}");
+            assert_eq!(Request::decoded(nonsense), None, "{nonsense}");
         }
     }
 }

@@ -21,7 +21,7 @@ const SCRIPT: &str = "echo $PMI_RANK $$; exec sleep 1000";
 pub(crate) struct Hydra(Child);
 
 impl Hydra {
-    fn of(options: &[&str], command: &mut Command) -> Self {
+    pub(crate) fn of(options: &[&str], command: &mut Command) -> Self {
         command.args(options).args(["/bin/sh", "-c", SCRIPT]);
         Self(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap())
     }

@@ -144,8 +144,8 @@ pub unsafe extern "C" fn libi_targets_release(
     }
 }
 
-/// Waits for the next target that ends. Each is told once; its exit status is known to the
-/// launcher alone.
+/// Waits for the next target that ends. Each is told once. How it has ended is told by
+/// libi_watch_next() at the front end.
 ///
 /// Returns LIBI_OK with its rank in *rank; LIBI_NOT_YET at the timeout; LIBI_NONE if all have ended
 /// and were told; or LIBI_ERR_BUSY if another thread waits. Since 0.1.

@@ -90,3 +90,15 @@ pub use watch::WatchMethod;
 pub fn open_pidfd(pid: i32) -> Option<std::os::fd::OwnedFd> {
     sys::pidfd_open(pid)
 }
+
+/// How the process of such a descriptor has ended; `None` before its parent has collected the status, or if the
+/// system tells it to no other process: Linux does since 6.15.
+#[must_use]
+pub fn exit_of_pidfd(pidfd: std::os::fd::BorrowedFd<'_>) -> Option<crate::failure::Exit> {
+    use crate::failure::Exit;
+    let status = sys::exit_status(pidfd)?;
+    Some(match status & 0x7f {
+        0 => Exit::Code((status >> 8) & 0xff),
+        signal => Exit::Signal(signal),
+    })
+}

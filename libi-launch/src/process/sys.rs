@@ -141,6 +141,30 @@ pub(super) fn pidfd_open(pid: i32) -> Option<OwnedFd> {
     RawFd::try_from(fd).ok().filter(|fd| *fd != -1).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// What the kernel tells of a process by its descriptor (`struct pidfd_info` of Linux 6.15).
+#[repr(C)]
+#[derive(Default)]
+struct PidfdInfo {
+    mask: u64,
+    cgroup: u64,
+    ids: [u32; 11],
+    exit_code: i32,
+}
+
+/// `PIDFD_INFO_EXIT`: the exit status is asked for, or there.
+const INFO_EXIT: u64 = 1 << 3;
+/// `PIDFD_GET_INFO`, of 64 bytes.
+const GET_INFO: libc::Ioctl = 0xC040_FF0B_u32 as libc::Ioctl;
+
+/// The exit status of any process that has ended, as `wait` would tell it; `None` before its parent has
+/// collected it, or if the system does not tell it to others.
+pub(super) fn exit_status(pidfd: BorrowedFd<'_>) -> Option<i32> {
+    let mut info = PidfdInfo { mask: INFO_EXIT, ..PidfdInfo::default() };
+    // SAFETY: the request is for a structure of this size, which lives until the call returns.
+    let result = unsafe { libc::ioctl(pidfd.as_raw_fd(), GET_INFO, &raw mut info) };
+    (result == 0 && info.mask & INFO_EXIT != 0).then_some(info.exit_code)
+}
+
 /// Waits until the descriptor is readable or the timeout expires; returns whether it is readable.
 pub(super) fn await_readable(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
     let deadline = Instant::now() + timeout;

@@ -67,6 +67,11 @@ static void nothing(void)
     CHECK(libi_targets_release(NULL, 0, 0) == LIBI_ERR_NULL);
     CHECK(libi_targets_next_end(NULL, &rank, 0) == LIBI_ERR_NULL && rank == UINT32_MAX);
     libi_targets_free(NULL);
+    libi_watch *watch;
+    libi_watch_event_info event;
+    CHECK(libi_job_watch(NULL, NULL, &watch) == LIBI_ERR_NULL && watch == NULL);
+    CHECK(libi_watch_next(NULL, &event, sizeof event, 0) == LIBI_ERR_NULL && event.host_name == NULL);
+    libi_watch_free(NULL);
     CHECK(libi_front_launch_beside(NULL, NULL, 0, NULL, NULL, &session) == LIBI_ERR_NULL);
     CHECK(libi_session_processes_of(NULL, NULL, &processes, 0) == LIBI_ERR_NULL);
     CHECK(libi_session_release(NULL, &rank, 1, 0) == LIBI_ERR_NULL);
@@ -103,8 +108,25 @@ static void refused(void)
     CHECK(libi_job_launch(none, program, 1000, &job, TIMEOUT) == LIBI_ERR_SYSTEM);
 }
 
+/* All that is told of a job that has ended. */
+static void ended(libi_watch *watch, uint32_t processes)
+{
+    libi_watch_event_info event;
+    uint32_t ends = 0, launchers = 0;
+    libi_result next;
+    CHECK(libi_watch_next(watch, NULL, 0, 0) == LIBI_ERR_NULL);
+    while ((next = libi_watch_next(watch, &event, sizeof event, TIMEOUT)) == LIBI_OK) {
+        CHECK(event.exit != LIBI_EXIT_NONE && event.host_name == NULL && event.text == NULL);
+        if (event.event == LIBI_JOB_EVENT_ENDED) ends++;
+        if (event.event == LIBI_JOB_EVENT_LAUNCHER_ENDED) launchers++;
+    }
+    CHECK(next == LIBI_NONE && ends == processes && launchers == 1);
+    libi_watch_free(watch);
+}
+
 int main(int argc, char **argv)
 {
+    libi_agent_serve_if_asked();
     libi_member *member;
     libi_result joined = libi_member_init(LIBI_PROGRESS_THREAD, &member);
     if (joined != LIBI_ERR_STARTED_BY_HAND) {
@@ -141,6 +163,13 @@ int main(int argc, char **argv)
     CHECK(libi_front_launch_beside(front, NULL, 0, daemon, options, &session) == LIBI_ERR_NULL && !session);
     CHECK(libi_front_launch_beside(front, job, 0, daemon, options, &session) == LIBI_OK);
 
+    libi_watch *watch;
+    libi_watch_event_info event;
+    CHECK(libi_job_watch(job, options, &watch) != LIBI_OK && watch == NULL); /* without an agent */
+    CHECK(libi_options_set_agent(options, self) == LIBI_OK);
+    CHECK(libi_job_watch(job, options, &watch) == LIBI_OK);
+    CHECK(libi_watch_next(watch, &event, sizeof event, 0) == LIBI_NOT_YET);
+
     libi_processes *known, *all;
     CHECK(libi_job_processes(job, &known) == LIBI_OK);
     CHECK(libi_session_processes_of(session, job, &all, TIMEOUT) == LIBI_OK);
@@ -159,6 +188,7 @@ int main(int argc, char **argv)
     CHECK(libi_session_release(session, ranks, count, TIMEOUT) == LIBI_OK);
     int status = 0;
     CHECK(libi_job_wait(job, &status, TIMEOUT) == LIBI_OK);
+    ended(watch, info.processes);
     printf("ended with status %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
     CHECK(libi_session_wait_done(session, TIMEOUT) == LIBI_OK);
     libi_processes_free(known);

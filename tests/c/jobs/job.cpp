@@ -31,11 +31,18 @@ static int control(const std::vector<std::string> &launcher, const std::vector<s
     libi::session session = front.launch_beside(job, libi::distribution(0, self), here);
     libi::processes all = session.processes_of(job, seconds(60));
     if (all.size() != job.processes().size() || job.hosts().size() != 1) return 74;
+    here.agent(self);
+    libi::watch watch = libi::watch::of(job, here);
+    libi_watch_event_info event;
+    if (watch.next(event, seconds(0))) return 78;
     std::vector<std::uint32_t> ranks;
     for (std::size_t nth = 0; nth + 1 < all.size(); ++nth) ranks.push_back(all.entry(nth).rank);
     session.release(ranks, seconds(60));
     int status = 0;
     if (!job.wait(seconds(60), &status)) return 75;
+    std::size_t events = 0;
+    while (watch.next(event, seconds(60))) ++events;
+    if (events != all.size() + 1) return 79;
     std::cout << "ended with status " << WEXITSTATUS(status) << std::endl;
     session.wait_done(seconds(60));
     return 0;
@@ -44,6 +51,7 @@ static int control(const std::vector<std::string> &launcher, const std::vector<s
 int main(int argc, char **argv)
 {
     try {
+        libi_agent_serve_if_asked();
         if (libi::member member = libi::member::init()) return serve(member);
         try {
             libi::job::attach(getpid(), seconds(0));
