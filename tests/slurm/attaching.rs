@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use libi::job::{AttachError, Job, JobProcess, Launch, LauncherKind, Target};
-use libi::{FrontEnd, Rank};
+use libi::job::{AttachError, Job, JobEvent, JobProcess, Launch, LauncherKind, Target, Watch};
+use libi::{Agent, FrontEnd, OsBytes, Rank};
 use libi_testkit::labs::{Marked, Slurm, within};
 use libi_testkit::local::Heard;
 use libi_testkit::processes::{environment, is_traced_or_stopped};
@@ -107,6 +107,36 @@ fn daemons_are_launched_beside_the_processes_of_a_job() {
         assert!(job.is_running(), "it goes on");
         drop(running);
     }
+    lab.nothing_is_left();
+}
+
+/// The agents that watch are a step of the job's own allocation.
+#[test]
+fn the_ends_of_all_processes_and_of_srun_are_told() {
+    let Some(lab) = Slurm::up() else { return };
+    let running = Running::on(&lab, 4, 8);
+    let job = running.attach();
+    let agent = Agent::new(OsBytes::try_from(programs::agent()).unwrap());
+    let mut watch = Watch::of(&job, &options(lab.srun()).agent(agent)).unwrap();
+    kill(Pid::from_raw(running.said[&3].1), Signal::SIGKILL).unwrap();
+    let JobEvent::Ended { rank: Rank(3), .. } = watch.next(TIMEOUT).unwrap() else { panic!("another event") };
+    drop(running);
+    let (mut ended, mut launcher, mut unwatched) = (vec![3], 0, Vec::new());
+    while let Some(event) = watch.next(TIMEOUT) {
+        match event {
+            JobEvent::Ended { rank, .. } => ended.push(rank.0),
+            JobEvent::LauncherEnded { .. } => launcher += 1,
+            // With the launcher its allocation ends, and all steps in it.
+            JobEvent::NotWatched { host, .. } => unwatched.push(host),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(watch.is_over() && launcher == 1, "{ended:?}, {unwatched:?}");
+    for process in job.processes().iter() {
+        let is_told = ended.contains(&process.rank.0) || unwatched.iter().any(|host| host == process.host);
+        assert!(is_told, "{process:?}: {ended:?}, {unwatched:?}");
+    }
+    drop(watch);
     lab.nothing_is_left();
 }
 
