@@ -63,9 +63,13 @@ pub(crate) struct Mpirun(Child);
 impl Mpirun {
     pub(crate) fn of(processes: u32, program: &Path, words: &[&str]) -> Self {
         let mut mpirun = Command::new("mpirun");
+        mpirun.args(["--oversubscribe", "-np", &processes.to_string()]).arg(program).args(words);
+        Self::started(mpirun)
+    }
+
+    pub(crate) fn started(mut mpirun: Command) -> Self {
         let allowed = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MPIR_DO_NOT_WARN"];
-        mpirun.envs(allowed.map(|name| (name, "1"))).args(["--oversubscribe", "-np", &processes.to_string()]);
-        mpirun.arg(program).args(words).stdin(Stdio::null()).stdout(Stdio::piped());
+        mpirun.envs(allowed.map(|name| (name, "1"))).stdin(Stdio::null()).stdout(Stdio::piped());
         Self(mpirun.spawn().unwrap())
     }
 
