@@ -92,9 +92,10 @@ const FOUND_WITH_FEW_HOSTS: [u64; 5] = [7_002_162, 7_002_322, 8_002_687, 195_473
 ///
 /// In the ninth, members that are ended with their killed starter made their hosts fail for good, and in
 /// the eleventh such a member of a host below a relay; in the tenth, a host that was ended because of another
-/// failed when all its evidence had arrived. In the last two, in the checks, a program ends by itself after
-/// its starter was killed, and a starter is killed as it is about to end by itself.
-const FOUND_WITH_SRUN: [u64; 13] = [
+/// failed when all its evidence had arrived. In the last three, in the checks, a program ends by itself after
+/// its starter was killed, a starter is killed as it is about to end by itself, and hosts that had joined were
+/// ended with others too often.
+const FOUND_WITH_SRUN: [u64; 14] = [
     81,
     201,
     1_093,
@@ -108,6 +109,7 @@ const FOUND_WITH_SRUN: [u64; 13] = [
     77_001_920,
     738_129_387_988,
     689_935_368_137,
+    250_875_639_730,
 ];
 
 /// Seeds that have found defects since leaders are redirected to relays: a host that was sent to a

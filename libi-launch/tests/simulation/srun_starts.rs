@@ -279,7 +279,8 @@ pub(crate) fn is_ended_too_often(
     known: &HostState,
 ) -> bool {
     let HostState::Failed(failure) = known else { return false };
-    let is_said = failure.phase == Phase::Starting && blames_another(scenario, front, failure);
+    // It may have joined each time, and been ended with others before the session was up.
+    let is_said = blames_another(scenario, front, failure);
     let starts = world.starts.iter().filter(|start| start.host == HostIndex(host)).count();
     is_said && starts > usize::from(scenario.rules.attempts) * LOSSES_FOR_AN_ATTEMPT
 }
