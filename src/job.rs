@@ -160,9 +160,13 @@ impl Part {
     /// Looks for the processes of this host, until all are there.
     fn find(&mut self, until: Instant) -> Result<(), TargetsError> {
         let Some(find) = self.find.take() else { return Ok(()) };
+        let mut last = 0;
         loop {
             let found = find.on_this_machine();
-            let (is_over, is_whole) = (Instant::now() >= until, found.is_whole());
+            // More than are expected are all when no other one has come since.
+            let is_whole = found.is_whole() || found.has_more() && found.processes.len() == last;
+            last = found.processes.len();
+            let is_over = Instant::now() >= until;
             if is_whole || is_over {
                 found
                     .processes

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | looking | the program, or a library in the order of their mappings, has the variables | reading |
 //! | looking | it notes the hosts of a session | finding |
-//! | looking | none has, and it has started daemons of Hydra | finding |
+//! | looking | none has, and it has started daemons of Hydra, or is `prterun` | finding |
 //! | looking | none has, and the process is [`YOUNG`] | looking again a little later: it may load its libraries |
 //! | reading | the table is empty, and the launcher has a named pipe for requests | asked, once; reading |
 //! | reading | the same, and nothing reads from the pipe yet | reading; asked again a little later |
@@ -23,7 +23,7 @@ use libi_core::ids::SessionId;
 use nix::unistd::Pid;
 
 use crate::error::AttachError;
-use crate::found::{self, Find, FoundHost, Source};
+use crate::found::{self, Daemons, Find, FoundHost, Source};
 use crate::kind::LauncherKind;
 use crate::memory::ProcessMemory;
 use crate::mpir::{self, Flaw, Next, Readings};
@@ -98,13 +98,14 @@ impl Job {
                 return Ok(Self { slurm_job: hosts.slurm_job, ..job });
             }
             let launcher = named.clone().uppermost();
-            match Variables::of(&launcher) {
+            let variables = Variables::of(&launcher);
+            let has_none =
+                matches!(variables, Err(AttachError::NoLauncher { .. } | AttachError::Stripped { .. }));
+            if has_none && let Some(daemons) = Daemons::of(&launcher) {
+                return Self::find(launcher, Source::Children(daemons), pauses.left());
+            }
+            match variables {
                 Ok(variables) => break (launcher, variables),
-                Err(AttachError::NoLauncher { .. } | AttachError::Stripped { .. })
-                    if found::is_hydra(&launcher) =>
-                {
-                    return Self::find(launcher, Source::Hydra, pauses.left());
-                }
                 Err(AttachError::NoLauncher { .. } | AttachError::Stripped { .. })
                     if !pauses.is_over() && named.age().is_some_and(|age| age < YOUNG) =>
                 {
@@ -117,7 +118,7 @@ impl Job {
         let kind = variables.kind(&executable);
         let memory = ProcessMemory(Pid::from_raw(launcher.pid));
         if is_held && kind == LauncherKind::OpenMpi {
-            return Self::find(launcher, Source::OpenMpi, pauses.left());
+            return Self::find(launcher, Source::Children(Daemons::OpenMpi), pauses.left());
         }
         let (mut readings, mut is_asked) = (Readings::default(), false);
         loop {
@@ -147,7 +148,8 @@ impl Job {
             let may_find = kind == LauncherKind::OpenMpi && readings.flaw() == Flaw::Empty;
             if may_find
                 && pauses.waited() >= EMPTY_FOR
-                && let Ok(job) = Self::find(launcher.clone(), Source::OpenMpi, Duration::ZERO)
+                && let Ok(job) =
+                    Self::find(launcher.clone(), Source::Children(Daemons::OpenMpi), Duration::ZERO)
                 && job.is_whole()
             {
                 return Ok(job);
@@ -161,10 +163,11 @@ impl Job {
                 let refused = AttachError::Flawed { pid, executable, flaw, waited: pauses.waited() };
                 let by_daemons = match kind {
                     _ if flaw != Flaw::Empty => None,
-                    LauncherKind::OpenMpi => Some(Source::OpenMpi),
-                    _ => found::is_hydra(&launcher).then_some(Source::Hydra),
+                    LauncherKind::OpenMpi => Some(Daemons::OpenMpi),
+                    _ => Daemons::of(&launcher),
                 };
-                let found = by_daemons.map(|source| Self::find(launcher, source, Duration::ZERO));
+                let found =
+                    by_daemons.map(|daemons| Self::find(launcher, Source::Children(daemons), Duration::ZERO));
                 return found.and_then(Result::ok).ok_or(refused);
             }
             pauses.pause();
@@ -304,7 +307,7 @@ fn launcher_above(process: &ProcessId) -> Option<(i32, OsBytes)> {
     let above = std::iter::successors(process.parent(), ProcessId::parent);
     let is_one = |process: &ProcessId| {
         let is_front_end = session::notes_of::<Hosts>(process.pid).is_ok_and(|notes| !notes.is_empty());
-        is_front_end || Variables::of(process).is_ok() || found::is_hydra(process)
+        is_front_end || Variables::of(process).is_ok() || Daemons::of(process).is_some()
     };
     above.take(MOST_ABOVE).find(is_one).map(|launcher| (launcher.pid, launcher.executable()))
 }

@@ -9,6 +9,7 @@
 //!             \------- ssh n1 hydra_pmi_proxy ... --control-port H:P ... --proxy-id 1
 //!   mpirun ----------- ranks: OMPI_COMM_WORLD_RANK
 //!             \------- ssh n1 orted ... ess_base_jobid J ... ess_base_vpid 1
+//!   prterun ---------- the same, with prted and ess_base_nspace
 //! ```
 //!
 //! On a host the ranks are the children of the daemon that has the same words. They are all there when
@@ -58,6 +59,14 @@ const OPEN_MPI: Traits = Traits {
     in_job: "OMPI_COMM_WORLD_SIZE",
 };
 
+const PRRTE: Traits = Traits {
+    daemon: "prted",
+    options: ["ess_base_nspace", "ess_base_vpid"],
+    rank: "OMPI_COMM_WORLD_RANK",
+    on_host: "OMPI_COMM_WORLD_LOCAL_SIZE",
+    in_job: "OMPI_COMM_WORLD_SIZE",
+};
+
 /// How the processes of a job are found on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Find(How);
@@ -65,16 +74,43 @@ pub struct Find(How);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum How {
     /// As children of a process.
-    Children { is_hydra: bool, parent: Parent },
+    Children { daemons: Daemons, parent: Parent },
     /// By what the leader of this host of a session says.
     Members { session: SessionKey, host: HostIndex, is_here: bool },
+}
+
+/// Whose daemons start the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Daemons {
+    Hydra,
+    /// Of Open MPI 4.
+    OpenMpi,
+    /// Of Open MPI 5, which has no table.
+    Prrte,
+}
+
+impl Daemons {
+    const fn traits(self) -> &'static Traits {
+        match self {
+            Self::Hydra => &HYDRA,
+            Self::OpenMpi => &OPEN_MPI,
+            Self::Prrte => &PRRTE,
+        }
+    }
+
+    /// Of a launcher that has no table.
+    pub(crate) fn of(launcher: &ProcessId) -> Option<Self> {
+        if launcher.executable().as_bytes().rsplit(|byte| *byte == b'/').next() == Some(b"prterun") {
+            return Some(Self::Prrte);
+        }
+        is_hydra(launcher).then_some(Self::Hydra)
+    }
 }
 
 /// What says which hosts a job has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    Hydra,
-    OpenMpi,
+    Children(Daemons),
     /// The front end of this session.
     Libi(SessionId),
 }
@@ -82,8 +118,8 @@ pub(crate) enum Source {
 impl Source {
     pub(crate) const fn kind(self) -> LauncherKind {
         match self {
-            Self::Hydra => LauncherKind::Hydra,
-            Self::OpenMpi => LauncherKind::OpenMpi,
+            Self::Children(Daemons::Hydra) => LauncherKind::Hydra,
+            Self::Children(Daemons::OpenMpi | Daemons::Prrte) => LauncherKind::OpenMpi,
             Self::Libi(_) => LauncherKind::Libi,
         }
     }
@@ -122,15 +158,18 @@ impl Found {
     pub fn is_whole(&self) -> bool {
         self.on_host.is_some_and(|on_host| self.processes.len() as u64 == u64::from(on_host))
     }
-}
 
-const fn traits_of(is_hydra: bool) -> &'static Traits {
-    if is_hydra { &HYDRA } else { &OPEN_MPI }
+    /// Whether there are more than each says of its host: with Open MPI 5 a rank on another host than its
+    /// launcher counts some of them alone.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        self.on_host.is_some_and(|on_host| self.processes.len() as u64 > u64::from(on_host))
+    }
 }
 
 impl Find {
-    const fn children(is_hydra: bool, parent: Parent) -> Self {
-        Self(How::Children { is_hydra, parent })
+    const fn children(daemons: Daemons, parent: Parent) -> Self {
+        Self(How::Children { daemons, parent })
     }
 
     /// Whether the processes can be found on the launcher's machine.
@@ -142,7 +181,7 @@ impl Find {
     #[must_use]
     pub fn on_this_machine(&self) -> Found {
         match &self.0 {
-            How::Children { is_hydra, parent } => Found::children_of(parent, traits_of(*is_hydra)),
+            How::Children { daemons, parent } => Found::children_of(parent, daemons.traits()),
             How::Members { session, host, .. } => Found::members_of(*session, *host),
         }
     }
@@ -194,11 +233,11 @@ impl Found {
 /// The hosts of a job, as its launcher's children name them, in the order of its daemons; `None` if not all
 /// are there, or some are started by others. A launcher that has none is no such launcher.
 pub(crate) fn hosts(launcher: &ProcessId, source: Source) -> Option<Vec<FoundHost>> {
-    if let Source::Libi(session) = source {
-        return hosts_of_session(launcher, session);
-    }
-    let is_hydra = source == Source::Hydra;
-    let traits = traits_of(is_hydra);
+    let daemons = match source {
+        Source::Children(daemons) => daemons,
+        Source::Libi(session) => return hosts_of_session(launcher, session),
+    };
+    let traits = daemons.traits();
     let all = process::all();
     let children = || all.iter().filter(|(_, parent)| *parent == launcher.pid).map(|(pid, _)| *pid);
     let own_name = || nix::unistd::gethostname().ok()?.into_string().ok();
@@ -216,9 +255,9 @@ pub(crate) fn hosts(launcher: &ProcessId, source: Source) -> Option<Vec<FoundHos
             Some(_) => return None,
         };
         awaited = awaited.or_else(|| value(&words, "ess_base_num_procs")?.parse::<u32>().ok());
-        hosts.insert(number.parse().ok()?, FoundHost { name, find: Find::children(is_hydra, parent) });
+        hosts.insert(number.parse().ok()?, FoundHost { name, find: Find::children(daemons, parent) });
     }
-    if is_hydra {
+    if daemons == Daemons::Hydra {
         // They are numbered from 0.
         let are_all = hosts.keys().copied().eq(0..hosts.len() as u32);
         return Some(hosts.into_values().collect()).filter(|hosts: &Vec<_>| are_all && !hosts.is_empty());
@@ -229,7 +268,7 @@ pub(crate) fn hosts(launcher: &ProcessId, source: Source) -> Option<Vec<FoundHos
     }
     let has_rank = |pid: i32| process::environment(pid).contains_key(traits.rank.as_bytes());
     if children().any(has_rank) {
-        let find = Find::children(is_hydra, Parent::Pid(launcher.pid));
+        let find = Find::children(daemons, Parent::Pid(launcher.pid));
         hosts.insert(0, FoundHost { name: own_name()?, find });
     }
     Some(hosts.into_values().collect()).filter(|hosts: &Vec<_>| !hosts.is_empty())
@@ -272,7 +311,7 @@ pub(crate) fn read(launcher: &ProcessId, source: Source) -> Result<Reading, Flaw
 }
 
 /// Whether a process has started daemons of Hydra.
-pub(crate) fn is_hydra(launcher: &ProcessId) -> bool {
+fn is_hydra(launcher: &ProcessId) -> bool {
     let children = process::all().into_iter().filter(|(_, parent)| *parent == launcher.pid);
     children.into_iter().any(|(pid, _)| process::words(pid).iter().any(|word| is_daemon(word, &HYDRA)))
 }
@@ -310,6 +349,11 @@ mod tests {
         );
         assert_eq!(orted.iter().position(|word| is_daemon(word, &OPEN_MPI)), Some(2));
         assert_eq!(options(&orted, &OPEN_MPI), Some(["15".to_owned(), "1".to_owned()]));
+        let prted = words(
+            r#"ssh|n2|A=/opt;export A;/opt/bin/prted|--prtemca|ess_base_nspace|"prterun-vm-7@0"|--prtemca|ess_base_vpid|2"#,
+        );
+        assert_eq!(prted.iter().position(|word| is_daemon(word, &PRRTE)), Some(2));
+        assert_eq!(options(&prted, &PRRTE), Some(["prterun-vm-7@0".to_owned(), "2".to_owned()]));
         for other in ["", "orted2", "/usr/bin/orted/x", "distorted", "hydra_pmi_proxy"] {
             assert!(!is_daemon(other, &OPEN_MPI), "{other}");
         }
