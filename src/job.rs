@@ -160,13 +160,11 @@ impl Part {
     /// Looks for the processes of this host, until all are there.
     fn find(&mut self, until: Instant) -> Result<(), TargetsError> {
         let Some(find) = self.find.take() else { return Ok(()) };
-        let mut last = 0;
+        let mut last = None;
         loop {
             let found = find.on_this_machine();
-            // More than are expected are all when no other one has come since.
-            let is_whole = found.is_whole() || found.has_more() && found.processes.len() == last;
-            last = found.processes.len();
             let is_over = Instant::now() >= until;
+            let is_whole = found.is_whole() && (is_over || last.as_ref() == Some(&found));
             if is_whole || is_over {
                 found
                     .processes
@@ -179,6 +177,7 @@ impl Part {
             if is_over {
                 return Err(TargetsError::Incomplete { found: found.processes.len(), all: found.on_host });
             }
+            last = Some(found);
             std::thread::sleep(LOOKS_EVERY);
         }
     }

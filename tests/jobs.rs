@@ -4,6 +4,8 @@
 //! Those of `srun` are in `slurm/attaching.rs`, and other processes in the tests of libi-job.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "jobs/beside.rs"]
+mod beside;
 #[path = "jobs/controlled.rs"]
 mod controlled;
 #[path = "jobs/elsewhere.rs"]

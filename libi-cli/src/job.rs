@@ -19,10 +19,10 @@ const FOR_LAUNCH: Duration = Duration::from_secs(30);
 pub(crate) const EXAMPLES: &str = "\
 The launcher (srun, mpirun of Open MPI, mpiexec of Hydra, or another one that
 keeps a table for debuggers) is read while it goes on: it is neither stopped
-nor traced. It has to be a process of this machine and of the same user. Hydra
-has no table: of its processes those on this machine are found, and the names
-of other hosts. Of a session of libi, name the process of its front end. On
-another host, libi attaches to the launcher there.
+nor traced. It has to be a process of the same user, on this machine or on
+--launcher-host. Hydra and Open MPI 5 have no table: of their processes those
+on this machine are found, and the names of other hosts. Of a session of libi,
+name the process of its front end.
 
 Each line has the rank, host, process ID and executable of a process.
 

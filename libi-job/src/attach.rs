@@ -3,7 +3,7 @@
 //! | state | event | next |
 //! |---|---|---|
 //! | looking | the program, or a library in the order of their mappings, has the variables | reading |
-//! | looking | it notes the hosts of a session | finding |
+//! | looking | it notes the hosts of a session, or its ancestor with the same program does | finding |
 //! | looking | none has, and it has started daemons of Hydra, or is `prterun` | finding |
 //! | looking | none has, and the process is [`YOUNG`] | looking again a little later: it may load its libraries |
 //! | reading | the table is empty, and the launcher has a named pipe for requests | asked, once; reading |
@@ -93,11 +93,14 @@ impl Job {
         // Zero and negative numbers would mean other processes to the system.
         let named = (pid > 0).then(|| ProcessId::of(pid)).flatten().ok_or(AttachError::NoProcess { pid })?;
         let (launcher, variables) = loop {
-            if let Some(hosts) = session_of(&named, session)? {
-                let job = Self::find(named, Source::Libi(hosts.session), pauses.left())?;
+            let launcher = named.clone().uppermost();
+            // An agent may be the same program as the front end.
+            let front_end = [&named, &launcher].into_iter().find(|process| is_front_end(process));
+            let front_end = front_end.unwrap_or(&named);
+            if let Some(hosts) = session_of(front_end, session)? {
+                let job = Self::find(front_end.clone(), Source::Libi(hosts.session), pauses.left())?;
                 return Ok(Self { slurm_job: hosts.slurm_job, ..job });
             }
-            let launcher = named.clone().uppermost();
             let variables = Variables::of(&launcher);
             let has_none =
                 matches!(variables, Err(AttachError::NoLauncher { .. } | AttachError::Stripped { .. }));
@@ -287,9 +290,13 @@ impl Job {
     }
 }
 
+fn is_front_end(process: &ProcessId) -> bool {
+    !session::notes_of::<Hosts>(process.pid).is_empty()
+}
+
 /// The session of this front end with this number, or its only one; of another process, none.
 fn session_of(front_end: &ProcessId, number: Option<SessionId>) -> Result<Option<Hosts>, AttachError> {
-    let mut all = session::notes_of::<Hosts>(front_end.pid).unwrap_or_default();
+    let mut all = session::notes_of::<Hosts>(front_end.pid);
     let pid = front_end.pid;
     let mut here: Vec<SessionId> = all.iter().map(|hosts| hosts.session).collect();
     here.sort();
@@ -306,8 +313,7 @@ fn session_of(front_end: &ProcessId, number: Option<SessionId>) -> Result<Option
 fn launcher_above(process: &ProcessId) -> Option<(i32, OsBytes)> {
     let above = std::iter::successors(process.parent(), ProcessId::parent);
     let is_one = |process: &ProcessId| {
-        let is_front_end = session::notes_of::<Hosts>(process.pid).is_ok_and(|notes| !notes.is_empty());
-        is_front_end || Variables::of(process).is_ok() || Daemons::of(process).is_some()
+        is_front_end(process) || Variables::of(process).is_ok() || Daemons::of(process).is_some()
     };
     above.take(MOST_ABOVE).find(is_one).map(|launcher| (launcher.pid, launcher.executable()))
 }

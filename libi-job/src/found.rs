@@ -13,7 +13,7 @@
 //! ```
 //!
 //! On a host the ranks are the children of the daemon that has the same words. They are all there when
-//! they are as many as each says of its host.
+//! they are as many as each says of its host, or more, and the same twice.
 //!
 //! A front end of libi [notes](crate::session) its hosts, and the leader of each host its members.
 
@@ -28,7 +28,7 @@ use crate::gate;
 use crate::kind::LauncherKind;
 use crate::mpir::Flaw;
 use crate::process::{self, ProcessId};
-use crate::session::{self, Host, Hosts};
+use crate::session::{self, Here, Host, Hosts};
 use crate::table::ProcessTable;
 
 /// How a launcher that has no table starts its ranks.
@@ -59,13 +59,7 @@ const OPEN_MPI: Traits = Traits {
     in_job: "OMPI_COMM_WORLD_SIZE",
 };
 
-const PRRTE: Traits = Traits {
-    daemon: "prted",
-    options: ["ess_base_nspace", "ess_base_vpid"],
-    rank: "OMPI_COMM_WORLD_RANK",
-    on_host: "OMPI_COMM_WORLD_LOCAL_SIZE",
-    in_job: "OMPI_COMM_WORLD_SIZE",
-};
+const PRRTE: Traits = Traits { daemon: "prted", options: ["ess_base_nspace", "ess_base_vpid"], ..OPEN_MPI };
 
 /// How the processes of a job are found on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,17 +147,11 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether all processes of the host are there.
+    /// Whether as many processes are there as each says of its host. With Open MPI 5 that may be less than there
+    /// are: all are there when the same are found twice.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.on_host.is_some_and(|on_host| self.processes.len() as u64 == u64::from(on_host))
-    }
-
-    /// Whether there are more than each says of its host: with Open MPI 5 a rank on another host than its
-    /// launcher counts some of them alone.
-    #[must_use]
-    pub fn has_more(&self) -> bool {
-        self.on_host.is_some_and(|on_host| self.processes.len() as u64 > u64::from(on_host))
+        self.on_host.is_some_and(|on_host| self.processes.len() as u64 >= u64::from(on_host))
     }
 }
 
@@ -180,9 +168,16 @@ impl Find {
     /// The processes that are on this machine now.
     #[must_use]
     pub fn on_this_machine(&self) -> Found {
+        self.among(&mut None)
+    }
+
+    /// As [`on_this_machine`](Self::on_this_machine). What leaders have noted is looked for once.
+    fn among(&self, here: &mut Option<Here>) -> Found {
         match &self.0 {
             How::Children { daemons, parent } => Found::children_of(parent, daemons.traits()),
-            How::Members { session, host, .. } => Found::members_of(*session, *host),
+            How::Members { session, host, .. } => {
+                Found::members_of(here.get_or_insert_with(Here::now).members(*session, *host))
+            }
         }
     }
 }
@@ -216,17 +211,10 @@ impl Found {
         found
     }
 
-    /// The members of a host of a session. Without a leader all have ended.
-    fn members_of(key: SessionKey, host: HostIndex) -> Self {
-        let noted = session::members_here(key, host);
-        let on_host = match &noted {
-            Some(members) if members.awaits_more => None,
-            Some(members) => Some(members.members.len() as u32),
-            None => Some(0),
-        };
-        let members = noted.map(|members| members.members).unwrap_or_default();
-        let process = |(rank, pid)| Some((rank, (pid, ProcessId::of(pid)?.executable())));
-        Self { processes: members.into_iter().filter_map(process).collect(), on_host, in_job: None }
+    /// The members of a host of a session, and how many there are.
+    fn members_of((members, on_host): (&[(Rank, i32)], Option<u32>)) -> Self {
+        let process = |(rank, pid): &(Rank, i32)| Some((*rank, (*pid, ProcessId::of(*pid)?.executable())));
+        Self { processes: members.iter().filter_map(process).collect(), on_host, in_job: None }
     }
 }
 
@@ -276,7 +264,7 @@ pub(crate) fn hosts(launcher: &ProcessId, source: Source) -> Option<Vec<FoundHos
 
 /// The hosts of a session that its front end has noted.
 fn hosts_of_session(front_end: &ProcessId, session: SessionId) -> Option<Vec<FoundHost>> {
-    let hosts = session::notes_of::<Hosts>(front_end.pid).ok()?;
+    let hosts = session::notes_of::<Hosts>(front_end.pid);
     let Hosts { key, hosts, .. } = hosts.into_iter().find(|hosts| hosts.session == session)?;
     let host = |host: Host| {
         let how = How::Members { session: key, host: host.index, is_here: host.is_here };
@@ -291,9 +279,9 @@ pub(crate) type Reading = (Vec<FoundHost>, ProcessTable);
 /// Reads the hosts of a job, and the processes that are on this machine, of which none may be missing.
 pub(crate) fn read(launcher: &ProcessId, source: Source) -> Result<Reading, Flaw> {
     let hosts = hosts(launcher, source).ok_or(Flaw::UnknownHosts)?;
-    let (mut table, mut in_job) = (ProcessTable::default(), None);
+    let (mut table, mut in_job, mut here) = (ProcessTable::default(), None, None);
     for FoundHost { name, find } in hosts.iter().filter(|host| host.find.is_here()) {
-        let found = find.on_this_machine();
+        let found = find.among(&mut here);
         if !found.is_whole() {
             return Err(if found.processes.is_empty() { Flaw::Empty } else { Flaw::Incomplete });
         }

@@ -15,8 +15,11 @@
 //! | members, and more are being started | not all: looked at again a little later |
 //! | members | all that there are |
 //!
+//! | no leader of the session, but a file that is not understood | nothing: looked at again a little later |
+//!
 //! A file may be written while it is read: what is not the same twice is read again.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -108,13 +111,17 @@ impl Note {
     }
 }
 
-/// What a process has noted, of each of its sessions.
-pub(crate) fn notes_of<T: Noted>(pid: i32) -> io::Result<Vec<T>> {
+/// What a process has noted, of each of its sessions; `None` for what is not understood.
+fn files_of<T: Noted>(pid: i32) -> io::Result<Vec<Option<T>>> {
     let name = format!("/memfd:{} (deleted)", T::NAME);
     let is_one = |path: &std::path::Path| fs::read_link(path).is_ok_and(|link| link.as_os_str() == &*name);
     let open = fs::read_dir(format!("/proc/{pid}/fd"))?.filter_map(|entry| Some(entry.ok()?.path()));
-    let files = open.filter(|path| is_one(path)).filter_map(|path| File::open(path).ok());
-    Ok(files.filter_map(|file| read(&file)).collect())
+    Ok(open.filter(|path| is_one(path)).map(|path| read(&File::open(path).ok()?)).collect())
+}
+
+/// What a process has noted, of each of its sessions; nothing of one that may not be looked at.
+pub(crate) fn notes_of<T: Noted>(pid: i32) -> Vec<T> {
+    files_of(pid).unwrap_or_default().into_iter().flatten().collect()
 }
 
 /// What is noted in a file, if that is the same twice.
@@ -140,13 +147,35 @@ fn read_once<T: Noted>(file: &File) -> Option<T> {
     (version == VERSION).then(|| postcard::from_bytes(rest).ok())?
 }
 
-/// The members of a session that its leader on this machine has noted; of several leaders, as where all hosts
-/// are one machine, that of this host.
-pub(crate) fn members_here(key: SessionKey, host: HostIndex) -> Option<Members> {
-    let all = process::all().into_iter().map(|(pid, _)| pid);
-    all.filter_map(|pid| notes_of::<Members>(pid).ok())
-        .flatten()
-        .find(|members| (members.key, members.host) == (key, host))
+/// What the leaders on this machine have noted.
+#[derive(Debug)]
+pub(crate) struct Here {
+    all: BTreeMap<(SessionKey, HostIndex), Members>,
+    /// Something is not understood.
+    has_more: bool,
+}
+
+impl Here {
+    pub(crate) fn now() -> Self {
+        let mut here = Self { all: BTreeMap::new(), has_more: false };
+        for (pid, _) in process::all() {
+            for members in files_of::<Members>(pid).unwrap_or_default() {
+                here.has_more |= members.is_none();
+                here.all.extend(members.map(|members| ((members.key, members.host), members)));
+            }
+        }
+        here
+    }
+
+    /// The members of a host of a session, and how many there are; without a leader all have ended.
+    pub(crate) fn members(&self, key: SessionKey, host: HostIndex) -> (&[(Rank, i32)], Option<u32>) {
+        match self.all.get(&(key, host)) {
+            Some(Members { members, awaits_more, .. }) => {
+                (members, (!awaits_more).then_some(members.len() as u32))
+            }
+            None => (&[], (!self.has_more).then_some(0)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -161,16 +190,16 @@ mod tests {
     #[test]
     fn what_is_noted_is_found_among_the_open_files_of_the_process() {
         let mut note = Note::default();
-        let here = || members_here(SessionKey(7), HostIndex(3));
-        assert_eq!(here(), None);
+        let here = |host| Here::now().all.remove(&(SessionKey(7), HostIndex(host)));
+        assert_eq!(here(3), None);
         for count in [3, 100, 1] {
             note.write(&members(count)).unwrap();
-            assert_eq!(here(), Some(members(count)));
+            assert_eq!(here(3), Some(members(count)));
         }
-        assert_eq!(members_here(SessionKey(7), HostIndex(2)), None);
-        assert_eq!(notes_of::<Hosts>(std::process::id() as i32).unwrap(), [], "it has another name");
+        assert_eq!(here(2), None);
+        assert_eq!(notes_of::<Hosts>(std::process::id() as i32), [], "it has another name");
         drop(note);
-        assert_eq!(here(), None);
+        assert_eq!(here(3), None);
     }
 
     #[test]
@@ -190,5 +219,20 @@ mod tests {
             file.write_all_at(&bytes, 0).unwrap();
             assert_eq!(read::<Members>(&file), None, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn members_are_all_there_or_have_ended_only_if_that_is_said() {
+        let (key, host) = (SessionKey(7), HostIndex(3));
+        let mut here = Here { all: BTreeMap::new(), has_more: false };
+        assert_eq!(here.members(key, host), (&[][..], Some(0)));
+        here.has_more = true;
+        assert_eq!(here.members(key, host), (&[][..], None), "they may be what is not understood");
+        let noted = members(2);
+        here.all.insert((key, host), noted.clone());
+        assert_eq!(here.members(key, host), (&noted.members[..], Some(2)));
+        here.all.insert((key, host), Members { awaits_more: true, ..noted.clone() });
+        assert_eq!(here.members(key, host), (&noted.members[..], None));
+        assert_eq!(here.members(SessionKey(8), host), (&[][..], None));
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use libi_core::dist::OsBytes;
 use libi_core::ids::Rank;
+use libi_core::ranks::Ranks;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -88,6 +89,18 @@ impl Target {
             pause = (pause * 2).min(Duration::from_millis(20));
         }
         Ok(())
+    }
+
+    /// Lets all of these go at the same time, as [`release`](Self::release) does one, and returns the ranks that
+    /// are still held at the timeout.
+    pub fn release_all<'a>(targets: impl Iterator<Item = &'a Self> + Clone, timeout: Duration) -> Ranks {
+        let began = Instant::now();
+        // All have the signal before one is waited for.
+        targets.clone().for_each(|target| drop(target.release(Duration::ZERO)));
+        let is_held = |target: &&Self| {
+            target.release(timeout.saturating_sub(began.elapsed())).is_err() && target.is_held()
+        };
+        targets.filter(is_held).map(Self::rank).collect()
     }
 
     /// The executable that it runs now, which may be another one than was started; `None` if it has ended or

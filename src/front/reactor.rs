@@ -215,6 +215,9 @@ impl FrontReactor {
             }
             lines.hosts(status, node, now);
             status.update_links(node);
+            if status.stage != Stage::Over {
+                status.note_lost_hosts(node);
+            }
         }
         if !done.is_empty() {
             shared.state.events.extend(done);
@@ -393,10 +396,7 @@ impl EngineSink for FrontSink {
             }
             Notice::NotGrown(why) => events.push_back((number, status.not_grown(why, node, now))),
             Notice::Detached(rank) => events.push_back((number, status.detached(rank))),
-            Notice::Lost(host, failure) => {
-                events.push_back((number, status.host_lost(host, failure)));
-                status.note_hosts(node);
-            }
+            Notice::Lost(host, failure) => events.push_back((number, status.host_lost(host, failure))),
             Notice::Done => {
                 status.stage = status.stage.max(Stage::Done);
                 // `Done` is the last event of a session: output that was not taken yet comes first.

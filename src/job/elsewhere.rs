@@ -123,7 +123,7 @@ pub fn attach_on(
             Err(AttachOnError::Refused { host: host.to_owned(), why: complaint })
         }
         Some(outcome) => Err(no_answer(format!("what attaches there {outcome}: {complaint}"))),
-        None => Err(no_answer(format!("nothing was heard for {timeout:?}"))),
+        None => Err(no_answer(format!("it has not ended within {timeout:?}: {complaint}"))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The ends of processes of a job, as they happen.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use libi_core::dist::OsBytes;
@@ -90,7 +90,7 @@ impl Ends {
     }
 
     /// As [`next`](Self::next), and how it has ended: Linux tells that since 6.15, once the parent of the process
-    /// has collected the status; otherwise it is [`Exit::Unknown`].
+    /// has collected the status, which is waited for half a second; otherwise it is [`Exit::Unknown`].
     pub fn next_with_exit(&mut self, timeout: Duration) -> Option<(End, Exit)> {
         let (end, fd) = self.take_next(timeout)?;
         Some((end, fd.map_or(Exit::Unknown, |fd| exit_of(&fd))))
@@ -107,8 +107,13 @@ impl Ends {
             if self.running.is_empty() || left.is_zero() {
                 return None;
             }
-            wait(self.running.iter().map(|(.., fd)| fd.as_ref()), left);
+            wait(self.descriptors(), left);
         }
+    }
+
+    /// What is readable once one of them has ended; `None` where the system has no such descriptors.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = Option<BorrowedFd<'_>>> {
+        self.running.iter().map(|(.., fd)| fd.as_ref().map(AsFd::as_fd))
     }
 }
 
@@ -132,57 +137,11 @@ fn exit_of(pidfd: &OwnedFd) -> Exit {
     }
 }
 
-/// Waits until one of these processes has ended, or a little if not all have descriptors.
-fn wait<'a>(fds: impl Iterator<Item = Option<&'a OwnedFd>>, timeout: Duration) {
+/// Waits until one of these is readable, or a little if a process has no descriptor.
+pub(super) fn wait<'a>(fds: impl Iterator<Item = Option<BorrowedFd<'a>>>, timeout: Duration) {
     let all: Option<Vec<PollFd<'_>>> =
-        fds.map(|fd| fd.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN))).collect();
+        fds.map(|fd| fd.map(|fd| PollFd::new(fd, PollFlags::POLLIN))).collect();
     let Some(mut all) = all else { return std::thread::sleep(LOOKS_EVERY.min(timeout)) };
     let millis = PollTimeout::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX);
     let _ = poll(&mut all, millis); // what has ended is looked at afterwards
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::{Command, Stdio};
-
-    use super::*;
-
-    const SOON: Duration = Duration::from_secs(20);
-
-    /// A process of another parent, which collects it, and its process ID.
-    fn grandchild(script: &str) -> (std::process::Child, i32) {
-        let script = format!("sh -c 'read go; {script}' <&3 & echo $!; wait");
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("exec 3<&0; {script}")]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut shell = shell.spawn().unwrap();
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.as_mut().unwrap()), &mut line)
-            .unwrap();
-        (shell, line.trim().parse().unwrap())
-    }
-
-    #[test]
-    fn the_exit_status_of_others_processes_is_known_where_the_system_tells_it() {
-        for (script, expected) in
-            [("exit 7", Exit::Code(7)), ("kill -9 $$", Exit::Signal(9)), ("exit 0", Exit::Code(0))]
-        {
-            let (mut shell, pid) = grandchild(script);
-            let target = Target::new(Rank(3), pid, OsBytes::default());
-            let mut ends = Ends::of(&[target]);
-            assert_eq!(ends.next_with_exit(Duration::ZERO), None, "it runs");
-            drop(shell.stdin.take()); // it goes on
-            let (end, exit) = ends.next_with_exit(SOON).unwrap();
-            assert_eq!(end, End::Process(Rank(3)));
-            assert!(exit == expected || exit == Exit::Unknown && !is_told(), "{exit:?}, not {expected:?}");
-            assert!(ends.is_empty());
-            shell.wait().unwrap();
-        }
-    }
-
-    /// Whether this system is new enough.
-    fn is_told() -> bool {
-        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-        let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
-        (numbers.next().unwrap(), numbers.next().unwrap_or(0)) >= (6, 15)
-    }
 }

@@ -6,9 +6,9 @@
 //!     | <----------- which are still held -- | gathers
 //! ```
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{Target, TargetsError, deadline, encoded};
+use super::{Target, TargetsError, encoded};
 use crate::{Member, Ranks, Session};
 
 /// What is left of a timeout for the answer.
@@ -45,14 +45,8 @@ impl Member {
         let told = self.broadcast_from_front().wait(timeout)?;
         let told = postcard::from_bytes::<(Ranks, Duration)>(&told);
         let (ranks, time) = told.map_err(|_| TargetsError::NoTable)?;
-        let until = deadline(time);
-        let named = || targets.iter().filter(|target| ranks.contains(target.rank()));
-        // All have the signal before one is waited for.
-        named().for_each(|target| drop(target.release(Duration::ZERO)));
-        let is_held = |target: &&Target| {
-            target.release(until.saturating_duration_since(Instant::now())).is_err() && target.is_held()
-        };
-        let held: Ranks = named().filter(is_held).map(Target::rank).collect();
+        let named = targets.iter().filter(|target| ranks.contains(target.rank()));
+        let held = Target::release_all(named, time);
         self.gather_to_front(encoded(&held)).wait(FOR_ANSWER.max(time))?;
         Ok(ranks)
     }

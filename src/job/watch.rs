@@ -18,17 +18,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use libi_core::ids::Rank;
 use libi_launch::failure::Exit;
 use libi_launch::options::JOB_ARG;
-use libi_launch::process::{exit_of_pidfd, open_pidfd};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::elsewhere::{OWN_PROGRAM, Request};
-use super::{End, Ends, Job, Part, Target, deadline, in_slurm_job, parts};
+use super::ends::wait;
+use super::{End, Ends, Job, Part, deadline, in_slurm_job, parts};
 use crate::{
     Command, CommandId, Distribution, Error, Event, FrontEnd, LaunchOptions, ProcessOutcome, Programs,
     Session, Stream,
@@ -88,7 +86,7 @@ pub struct Watch {
     front: FrontEnd,
     /// The watchers: their hosts, and what they have said of a line.
     watchers: BTreeMap<CommandId, Watcher>,
-    launcher: Option<(Target, Option<OwnedFd>)>,
+    launcher: Ends,
     told: VecDeque<JobEvent>,
 }
 
@@ -129,11 +127,7 @@ impl Watch {
             let spawned = session.spawn(&Command::new(OWN_PROGRAM).args(words).hosts(&*host))?;
             watchers.insert(spawned.id(), Watcher { host, ..Watcher::default() });
         }
-        let is_here = job.launcher_host().is_none();
-        let launcher = || Target::new(Rank(0), job.launcher_pid(), job.launcher().clone());
-        let launcher = is_here.then(|| if job.is_running() { launcher() } else { Target::gone() });
-        let launcher =
-            launcher.map(|launcher| (open_pidfd(launcher.pid()), launcher)).map(|(fd, it)| (it, fd));
+        let launcher = Ends::of_launcher(job);
         let mut watch = Self { _session: session, front, watchers, launcher, told: VecDeque::new() };
         while !watch.watchers.values().all(|watcher| watcher.is_ready) {
             // A host that does not answer is told of when its watcher ends.
@@ -155,31 +149,21 @@ impl Watch {
             if let Some(event) = self.told.pop_front() {
                 return Some(event);
             }
-            if let Some((_, fd)) = self.launcher.take_if(|(launcher, _)| !launcher.is_running()) {
-                let exit = fd.and_then(|fd| exit_of_pidfd(fd.as_fd())).unwrap_or(Exit::Unknown);
+            if let Some((_, exit)) = self.launcher.next_with_exit(Duration::ZERO) {
                 return Some(JobEvent::LauncherEnded { exit });
             }
             let left = until.saturating_duration_since(Instant::now());
             if self.is_over() || left.is_zero() {
                 return None;
             }
-            self.wait(left);
+            wait(self.launcher.descriptors().chain([Some(self.front.descriptor())]), left);
         }
     }
 
     /// Whether nothing more follows.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.watchers.is_empty() && self.launcher.is_none() && self.told.is_empty()
-    }
-
-    /// Waits for an event of the front end, or for the end of the launcher.
-    fn wait(&self, left: Duration) {
-        let launcher = self.launcher.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd));
-        let fds = launcher.chain([self.front.descriptor()]);
-        let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        let millis = PollTimeout::try_from(left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX);
-        let _ = poll(&mut fds, millis); // what is ready is looked at afterwards
+        self.watchers.is_empty() && self.launcher.is_empty() && self.told.is_empty()
     }
 
     fn hear(&mut self, event: Event) {

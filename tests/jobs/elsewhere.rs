@@ -11,7 +11,8 @@ use libi_testkit::programs;
 use libi_testkit::shell::Lab;
 
 use crate::TIMEOUT;
-use crate::hydra::{Hydra, shell};
+use crate::beside::{beside, shell};
+use crate::hydra::Hydra;
 use crate::launchers::has_hydra as is_installed;
 
 fn options(backend: Backend) -> LaunchOptions {
@@ -37,9 +38,7 @@ fn a_job_is_attached_to_on_the_host_of_its_launcher() {
 
     // Daemons are launched from here, on the hosts that the launcher names.
     let front = FrontEnd::new().unwrap();
-    let daemon = Distribution::new(programs::member()).args(["join", "targets", "finish:10000"]);
-    let beside = LaunchOptions::local().backend(shell(&lab));
-    let _session = front.launch_beside(&job, daemon, &beside).unwrap();
+    let _session = beside(&job, &front, &lab);
     assert_eq!(Heard::all(&front).out(0).trim_end().split(';').count(), 5);
 }
 
@@ -55,9 +54,7 @@ fn a_session_is_attached_to_on_the_host_of_its_front_end() {
     assert_eq!((job.kind(), job.hosts(), job.is_whole()), (LauncherKind::Libi, vec!["n1", "n2"], false));
 
     let tool = FrontEnd::new().unwrap();
-    let daemon = Distribution::new(programs::member()).args(["join", "targets", "finish:10000"]);
-    let beside = LaunchOptions::local().backend(shell(&lab));
-    let daemons = tool.launch_beside(&job, daemon, &beside).unwrap();
+    let daemons = beside(&job, &tool, &lab);
     assert_eq!(daemons.processes_of(&job, TIMEOUT).unwrap().len(), 4);
 }
 

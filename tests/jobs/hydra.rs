@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 
 use libi::job::{Job, LauncherKind};
-use libi::{Backend, Distribution, FrontEnd, LaunchOptions, OsBytes, Rank, Shell};
+use libi::{FrontEnd, Rank};
 use libi_testkit::local::Heard;
 use libi_testkit::processes::is_traced_or_stopped;
 use libi_testkit::programs;
@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::TIMEOUT;
+use crate::beside::beside;
 use crate::launchers::{has_hydra, said};
 
 const SCRIPT: &str = "echo $PMI_RANK $$; exec sleep 1000";
@@ -87,9 +88,7 @@ fn processes_on_other_hosts_are_found_there_by_the_daemons() {
         assert_eq!(job.hosts(), names);
 
         let front = FrontEnd::new().unwrap();
-        let daemon = Distribution::new(programs::member()).args(["join", "targets", "finish:10000"]);
-        let options = LaunchOptions::local().backend(shell(&lab));
-        let session = front.launch_beside(&job, daemon, &options).unwrap();
+        let session = beside(&job, &front, &lab);
         let table = session.processes_of(&job, TIMEOUT).unwrap();
         let found: BTreeMap<u32, i32> = table.iter().map(|process| (process.rank.0, process.pid)).collect();
         assert_eq!(found, said);
@@ -109,14 +108,6 @@ fn processes_on_other_hosts_are_found_there_by_the_daemons() {
             assert_eq!(heard.out(daemon).trim_end(), expected.join(";"));
         }
     }
-}
-
-/// The stand-in shell, as a back-end.
-pub(crate) fn shell(lab: &Lab) -> Backend {
-    let config = format!("LIBI_TEST_SHELL={}", lab.0.join("config").display());
-    let words = ["-C", lab.0.to_str().unwrap(), &config, programs::shell()];
-    let word = |word: &str| OsBytes::try_from(word).unwrap();
-    Backend::Shell(Shell { args: words.into_iter().map(word).collect(), ..Shell::new(word("env")) })
 }
 
 /// The ranks come when all hosts are there.

@@ -13,7 +13,7 @@ use libi_testkit::programs;
 use libi_testkit::shell::Lab;
 
 use crate::TIMEOUT;
-use crate::hydra::shell;
+use crate::beside::beside;
 use crate::launchers::{Mpirun, rank};
 
 #[test]
@@ -83,9 +83,7 @@ fn processes_that_use_no_mpi_are_found_on_other_hosts_as_well() {
     assert!(!job.is_whole() && job.processes().is_empty());
     assert_eq!(job.hosts(), ["n1", "n2"]);
     let front = FrontEnd::new().unwrap();
-    let daemon = Distribution::new(programs::member()).args(["join", "targets", "finish:10000"]);
-    let options = LaunchOptions::local().backend(shell(&lab));
-    let session = front.launch_beside(&job, daemon, &options).unwrap();
+    let session = beside(&job, &front, &lab);
     let table = session.processes_of(&job, TIMEOUT).unwrap();
     let found: BTreeMap<u32, i32> = table.iter().map(|process| (process.rank.0, process.pid)).collect();
     assert_eq!(found, said);
@@ -109,9 +107,7 @@ fn the_table_of_a_job_on_many_hosts_has_all_of_them() {
         );
     }
     let front = FrontEnd::new().unwrap();
-    let daemon = Distribution::new(programs::member()).args(["join", "targets", "finish:10000"]);
-    let options = LaunchOptions::local().backend(shell(&lab));
-    let _session = front.launch_beside(&job, daemon, &options).unwrap();
+    let _session = beside(&job, &front, &lab);
     let heard = Heard::all(&front);
     for daemon in 0..8 {
         let pids: Vec<String> = heard.out(daemon).trim_end().split(';').map(str::to_owned).collect();

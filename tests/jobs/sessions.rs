@@ -1,6 +1,8 @@
 //! Sessions of libi as jobs: their members are found by the front end's process, and have daemons beside them.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
 use libi::job::{AttachError, Job, LauncherKind};
 use libi::{
@@ -12,7 +14,7 @@ use libi_testkit::processes::{is_traced_or_stopped, parent};
 use libi_testkit::{programs, shell};
 
 use crate::TIMEOUT;
-use crate::hydra::shell as shell_backend;
+use crate::beside::{beside, shell as shell_backend};
 
 const WORDS: [&str; 3] = ["join", "out:pid {pid}", "wait"];
 
@@ -87,6 +89,8 @@ fn a_table_follows_members_that_end_and_come_and_hosts_that_are_lost() {
     // What leads the last host: its member ends with that.
     kill(parent(now[&5]).unwrap(), libc::SIGKILL);
     heard.until(&front, "the host is lost", |heard| !heard.lost.is_empty());
+    // The note follows the event.
+    eventually("the host is not listed any more", || attached(&session).hosts().len() < 4);
     assert_eq!(attached(&session).hosts(), ["a1", "a2", "c1"]);
 }
 
@@ -153,10 +157,30 @@ fn daemons_find_the_members_of_a_session_on_other_hosts() {
     assert!(!job.is_whole() && job.processes().is_empty());
 
     let tool = FrontEnd::new().unwrap();
-    let daemon = Distribution::new(programs::member()).args(["join", "targets", "finish:10000"]);
-    let daemons = tool.launch_beside(&job, daemon, &options()).unwrap();
+    let daemons = beside(&job, &tool, &lab);
     let table = daemons.processes_of(&job, TIMEOUT).unwrap();
     assert_eq!(table.iter().map(|process| (process.rank.0, process.pid)).collect::<BTreeMap<_, _>>(), pids);
     assert_eq!(table.on_host("n2").map(|process| process.rank.0).collect::<Vec<_>>(), [3, 4, 5]);
     assert_eq!(Heard::all(&tool).out(4).trim_end().split(';').count(), 3);
+}
+
+/// `libi run` serves as its own agent: each of its processes leads to the session.
+#[test]
+fn an_agent_of_the_same_program_leads_to_the_front_end() {
+    let mut run = std::process::Command::new(programs::libi());
+    run.args(["run", "-w", "n[1-2]:2", "--backend", "local", "/bin/sh", "-c", "echo $$; exec sleep 1000"]);
+    let mut run = run.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    let mut ranks: Vec<i32> = lines.take(4).map(|line| line.unwrap().parse().unwrap()).collect();
+    ranks.sort_unstable();
+    let agent = parent(ranks[0]).unwrap();
+    for named in [run.id() as i32, agent] {
+        let job = Job::attach(named, TIMEOUT).unwrap();
+        assert_eq!((job.kind(), job.launcher_pid()), (LauncherKind::Libi, run.id() as i32));
+        let mut found: Vec<i32> = job.processes().iter().map(|process| process.pid).collect();
+        found.sort_unstable();
+        assert_eq!(found, ranks);
+    }
+    kill(run.id() as i32, libc::SIGTERM);
+    run.wait().unwrap();
 }

@@ -1,15 +1,18 @@
 //! What happens to a job is told at the front end.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use libi::job::{Job, JobEvent, Watch};
-use libi::{Agent, Backend, Exit, FrontEnd, LaunchOptions, OsBytes, Programs, SessionId};
+use libi::job::{End, Ends, Job, JobEvent, Target, Watch};
+use libi::{Agent, Backend, Exit, FrontEnd, LaunchOptions, OsBytes, Programs, Rank, SessionId};
 use libi_testkit::local::{Lab, kill, launch_with};
 use libi_testkit::{processes, programs, shell};
 
 use crate::TIMEOUT;
-use crate::hydra::{Hydra, shell as shell_backend};
+use crate::beside::shell as shell_backend;
+use crate::hydra::Hydra;
 use crate::launchers::has_hydra;
 
 fn options(backend: Option<Backend>) -> LaunchOptions {
@@ -24,7 +27,34 @@ fn options(backend: Option<Backend>) -> LaunchOptions {
 fn is_told() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
-    (numbers.next().unwrap(), numbers.next().unwrap()) >= (6, 15)
+    (numbers.next().unwrap(), numbers.next().unwrap_or(0)) >= (6, 15)
+}
+
+/// A process of another parent, which collects it, and its process ID.
+fn grandchild(script: &str) -> (std::process::Child, i32) {
+    let script = format!("sh -c 'read go; {script}' <&3 & echo $!; wait");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec 3<&0; {script}")]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut shell = shell.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    (shell, line.trim().parse().unwrap())
+}
+
+#[test]
+fn the_exit_status_of_others_processes_is_known_where_the_system_tells_it() {
+    for (script, status) in
+        [("exit 7", Exit::Code(7)), ("kill -9 $$", Exit::Signal(9)), ("exit 0", Exit::Code(0))]
+    {
+        let (mut shell, pid) = grandchild(script);
+        let target = Target::new(Rank(3), pid, OsBytes::default());
+        let mut ends = Ends::of(&[target]);
+        assert_eq!(ends.next_with_exit(Duration::ZERO), None, "it runs");
+        drop(shell.stdin.take()); // it goes on
+        assert_eq!(ends.next_with_exit(TIMEOUT), Some((End::Process(Rank(3)), expected(status))));
+        assert!(ends.is_empty());
+        shell.wait().unwrap();
+    }
 }
 
 fn expected(exit: Exit) -> Exit {
@@ -51,7 +81,7 @@ fn the_front_end_hears_how_each_process_has_ended() {
     let mut watch = Watch::of(&job, &options(None)).unwrap();
     assert_eq!(watch.next(Duration::from_millis(50)), None, "all run");
     // One is killed, and the others end by themselves.
-    kill(job.processes().get(libi::Rank(1)).unwrap().pid, libc::SIGKILL);
+    kill(job.processes().get(Rank(1)).unwrap().pid, libc::SIGKILL);
     let JobEvent::Ended { rank, exit } = next(&mut watch) else { panic!("it is something else") };
     assert_eq!((rank.0, exit), (1, expected(Exit::Signal(libc::SIGKILL))));
     lab.touch("go");

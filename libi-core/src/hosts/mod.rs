@@ -209,6 +209,11 @@ impl HostList {
         self.entries.get(index).map(|entry| entry.resolve(&self.text))
     }
 
+    /// Whether an entry has the same name, user and port. Counts have no meaning.
+    pub fn lists(&self, host: HostRef<'_>) -> bool {
+        self.iter().any(|entry| (entry.name, entry.user, entry.port) == (host.name, host.user, host.port))
+    }
+
     /// The entries in order.
     pub fn iter(&self) -> Hosts<'_> {
         Hosts { text: &self.text, entries: self.entries.iter() }

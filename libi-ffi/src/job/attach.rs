@@ -8,11 +8,26 @@ use libi::job::{Job, JobName, attach_on};
 
 use super::{give_job, libi_job};
 use crate::args::{self, OutParam};
-use crate::error::code;
+use crate::error::{CallResult, code};
 use crate::options::{self, libi_options};
 use crate::reentry;
 use crate::result::libi_result;
 use crate::result::libi_timeout;
+
+/// Gives the caller a job that is attached to.
+///
+/// # Safety
+/// The place is NULL, or may be written to.
+unsafe fn put(place: *mut *mut libi_job, attach: impl FnOnce() -> CallResult<Job>) -> libi_result {
+    let attached = || {
+        // SAFETY: as for this function.
+        let place = unsafe { OutParam::new(place, null_mut(), "job") }?;
+        reentry::may_wait()?;
+        place.put(give_job(attach()?, None));
+        Ok(())
+    };
+    code(attached())
+}
 
 /// Finds the processes of the job that the process with this ID has launched, on this machine.
 /// The launcher goes on: it is neither stopped nor traced. A table that is still being written is
@@ -27,14 +42,8 @@ pub unsafe extern "C" fn libi_job_attach(
     job: *mut *mut libi_job,
     timeout: libi_timeout,
 ) -> libi_result {
-    let attach = || {
-        // SAFETY: as documented in the header.
-        let place = unsafe { OutParam::new(job, null_mut(), "job") }?;
-        reentry::may_wait()?;
-        place.put(give_job(Job::attach(pid, args::timeout(timeout))?, None));
-        Ok(())
-    };
-    code(attach())
+    // SAFETY: as documented in the header.
+    unsafe { put(job, || Ok(Job::attach(pid, args::timeout(timeout))?)) }
 }
 
 /// As libi_job_attach(), for a front end of libi that has several sessions: the one with this
@@ -46,15 +55,8 @@ pub unsafe extern "C" fn libi_job_attach_to_session(
     job: *mut *mut libi_job,
     timeout: libi_timeout,
 ) -> libi_result {
-    let attach = || {
-        // SAFETY: as documented in the header.
-        let place = unsafe { OutParam::new(job, null_mut(), "job") }?;
-        reentry::may_wait()?;
-        let attached = Job::attach_to_session(pid, SessionId(session), args::timeout(timeout))?;
-        place.put(give_job(attached, None));
-        Ok(())
-    };
-    code(attach())
+    // SAFETY: as documented in the header.
+    unsafe { put(job, || Ok(Job::attach_to_session(pid, SessionId(session), args::timeout(timeout))?)) }
 }
 
 /// As libi_job_attach(), for a step of a Slurm job, as "123.0", or the only step of a job, as
@@ -65,14 +67,8 @@ pub unsafe extern "C" fn libi_job_attach_to_slurm(
     job: *mut *mut libi_job,
     timeout: libi_timeout,
 ) -> libi_result {
-    let attach = || {
-        // SAFETY: as documented in the header.
-        let (place, step) = unsafe { (OutParam::new(job, null_mut(), "job")?, args::text(step, "step")?) };
-        reentry::may_wait()?;
-        place.put(give_job(Job::attach_to_slurm(step, args::timeout(timeout))?, None));
-        Ok(())
-    };
-    code(attach())
+    // SAFETY: as documented in the header.
+    unsafe { put(job, || Ok(Job::attach_to_slurm(args::text(step, "step")?, args::timeout(timeout))?)) }
 }
 
 /// As libi_job_attach(), for a launcher on another host, which is reached as the options say. They
@@ -89,14 +85,11 @@ pub unsafe extern "C" fn libi_job_attach_on(
     job: *mut *mut libi_job,
     timeout: libi_timeout,
 ) -> libi_result {
-    let attach = || {
-        // SAFETY: as documented in the header.
-        let (place, host) = unsafe { (OutParam::new(job, null_mut(), "job")?, args::text(host, "host")?) };
-        // SAFETY: as documented in the header.
-        let options = unsafe { options::copy(options) }?;
-        reentry::may_wait()?;
-        place.put(give_job(attach_on(host, &JobName::Pid(pid), &options, args::timeout(timeout))?, None));
-        Ok(())
-    };
-    code(attach())
+    // SAFETY: as documented in the header.
+    unsafe {
+        put(job, || {
+            let (host, options) = (args::text(host, "host")?, options::copy(options)?);
+            Ok(attach_on(host, &JobName::Pid(pid), &options, args::timeout(timeout))?)
+        })
+    }
 }

@@ -46,11 +46,7 @@ impl Releases {
 
     /// Lets the ranks of this host go; returns how many are still held.
     pub(super) fn let_own_go(&self, within: Duration) -> u32 {
-        let deadline = Deadline::after(within);
-        // All have the signal before one is waited for.
-        self.targets.iter().for_each(|target| drop(target.release(Duration::ZERO)));
-        let is_held = |target: &&Target| target.release(deadline.left()).is_err() && target.is_held();
-        self.targets.iter().filter(is_held).count() as u32
+        Target::release_all(self.targets.iter(), within).len() as u32
     }
 
     /// At the master: lets the ranks of all hosts go; returns how many are still held.

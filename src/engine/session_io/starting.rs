@@ -288,10 +288,8 @@ pub(super) fn spawn_spec(
     Ok(spec)
 }
 
-/// Whether the list has an entry with the same name, user and port as this host.
+/// Whether this host is in the list.
 pub(super) fn is_listed(hosts: &HostList, task: &HostSpec) -> bool {
-    let same = |host: HostRef<'_>| {
-        (host.name, host.user, host.port) == (&task.name, task.user.as_deref(), task.port)
-    };
-    hosts.iter().any(same)
+    let HostSpec { name, user, port, .. } = task;
+    hosts.lists(HostRef { user: user.as_deref(), port: *port, ..HostRef::new(name) })
 }

@@ -74,6 +74,7 @@ pub(in crate::front) struct SessionStatus {
     pub(super) missed: u64,
     /// The hosts, as tools find them that attach to the session.
     pub(in crate::front) noted: Note,
+    pub(super) note_is_due: bool,
 }
 
 impl SessionStatus {
@@ -115,6 +116,7 @@ impl SessionStatus {
             is_kept: false,
             missed: 0,
             noted: Note::default(),
+            note_is_due: false,
         }
     }
 
@@ -242,6 +244,7 @@ impl SessionStatus {
             None => self.cause(&failure),
         };
         self.lost_hosts.insert(host, reason.clone());
+        self.note_is_due = true;
         let (session, name) = (self.session(), self.host_name(host));
         Event::Lost { session, host, name, ranks: self.lost_on(host), failure, reason }
     }
