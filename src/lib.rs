@@ -88,6 +88,7 @@ pub use libi_launch::machine::{
 };
 pub use libi_launch::options::*;
 pub use libi_launch::shell_error::ShellError;
+pub use libi_launch::ssh_client::{SshClient, UnknownClient};
 pub use libi_launch::staging::{STAGE_ENV, StagedFile, Staging, StagingError};
 pub use libi_trace::{HostLine, Prediction, Timeline};
 pub use member::{InitError, Member, MemberError, MemberOptions};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use libi::{
     Agent, Backend, Delivery, HostList, LaunchOptions, Local, OnLoss, OsBytes, Packed, Policy, Srun, Ssh,
-    SshProfile,
+    SshClient, SshProfile,
 };
 use libi_core::plan::Strategy;
 use nix::sys::signal::SigSet;
@@ -41,6 +41,12 @@ pub(crate) struct LaunchArgs {
     /// overrides what costs time (its key exchange is not quantum-safe)
     #[arg(long, value_name = "own|fast")]
     ssh_profile: Option<SshProfile>,
+    /// The program that makes connections of ssh: `openssh` is ssh, one process
+    /// for each host; `builtin` is libi-ssh, one for all; `auto` is libi-ssh
+    /// where it is installed and does all that is configured for the host, else
+    /// ssh
+    #[arg(long, value_name = "auto|openssh|builtin")]
+    ssh_client: Option<SshClient>,
     /// An ssh configuration option; may be given several times
     #[arg(long, value_name = "NAME=VALUE")]
     ssh_option: Vec<String>,
@@ -204,10 +210,13 @@ fn policy(min_hosts: Option<NonZeroU32>, hosts: &HostList) -> Result<Policy, Cli
 /// The back-end; `None` for the library's default, which starts hosts that are this machine directly
 /// and reaches others by ssh.
 fn backend(arguments: &LaunchArgs, choice: BackendChoice) -> Result<Option<Backend>, CliError> {
-    let for_ssh = arguments.ssh_profile.is_some() || !arguments.ssh_option.is_empty();
+    let for_ssh =
+        arguments.ssh_profile.is_some() || arguments.ssh_client.is_some() || !arguments.ssh_option.is_empty();
     if for_ssh && !matches!(choice, BackendChoice::Ssh(_)) {
         let other = choice.program().map_or_else(|| "no remote shell".to_owned(), ToString::to_string);
-        let text = format!("--ssh-profile and --ssh-option need ssh, but hosts are reached by {other}");
+        let text = format!(
+            "--ssh-profile, --ssh-client and --ssh-option need ssh, but hosts are reached by {other}"
+        );
         return Err(CliError::Usage(text));
     }
     let os_bytes = |text: &String| {
@@ -221,6 +230,7 @@ fn backend(arguments: &LaunchArgs, choice: BackendChoice) -> Result<Option<Backe
         BackendChoice::Ssh(program) => Backend::Ssh(Ssh {
             program,
             profile: arguments.ssh_profile.unwrap_or_default(),
+            client: arguments.ssh_client.unwrap_or_default(),
             options: arguments.ssh_option.iter().map(os_bytes).collect::<Result<_, _>>()?,
             ..Ssh::new()
         }),

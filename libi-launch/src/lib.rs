@@ -10,6 +10,7 @@
 //! - [`process`]: starting, watching and ending processes on this host (Linux only).
 //! - [`failure`]: why a launch failed.
 //! - [`shell_error`]: what a remote shell's output says about its failure.
+//! - [`ssh_client`]: what a launching process and its own client of ssh tell each other.
 //! - [`transcript`]: what `ssh -v` says about a login.
 //! - [`delivery`]: sending the agent to hosts that lack it.
 //! - [`staging`]: files of the user that every host gets before its programs are started.
@@ -28,5 +29,6 @@ pub mod options;
 pub mod process;
 pub mod quote;
 pub mod shell_error;
+pub mod ssh_client;
 pub mod staging;
 pub mod transcript;

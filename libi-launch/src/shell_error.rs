@@ -24,6 +24,8 @@ use std::fmt;
 
 pub(crate) use loader::{of_csh, of_interpreter, of_loader};
 
+use crate::ssh_client::{CLIENT_HAS_ENDED, CLIENT_SAYS};
+
 /// Why a host could not be reached, or a program could not be run there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -279,6 +281,10 @@ fn ssh_says(line: &str) -> Option<ShellError> {
         || begins(&["Can't open user config file", "Cannot execute command-line and remote command"])
     {
         return Some(ShellError::BadOptions);
+    }
+    if let Some(said) = line.strip_prefix(CLIENT_SAYS) {
+        let lost = said == CLIENT_HAS_ENDED;
+        return Some(if lost { ShellError::ConnectionLost } else { ShellError::BadOptions });
     }
     let broken =
         ["client_loop: ", "packet_write_", "Read from remote host ", "Write failed: ", "Timeout, server "];

@@ -32,7 +32,33 @@
 //! and no other process of its user may trace it. What a server sends is bounded.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
+mod message_socket;
+#[allow(dead_code)] // until the connection uses it
+mod service;
 #[allow(dead_code)] // until the connection uses them
 mod settings;
+mod sys;
 
-fn main() {}
+use std::process::ExitCode;
+
+use libi_launch::ssh_client::CLIENT_FD;
+
+use message_socket::MessageSocket;
+use service::Outcome;
+
+fn main() -> ExitCode {
+    let Some(socket) = sys::inherited_socket(CLIENT_FD.into()) else {
+        eprintln!("libi-ssh is started by programs that launch hosts with libi, not by hand.");
+        return ExitCode::from(2);
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let served = runtime.and_then(|runtime| {
+        runtime.block_on(async {
+            service::serve(MessageSocket::new(socket)?, |_, _, _| async {
+                Outcome::Declined { why: "nothing can be done yet".to_owned(), of_all: false }
+            })
+            .await
+        })
+    });
+    if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -14,6 +14,7 @@ use super::NodeId;
 use super::agent_delivery::AgentDelivery;
 use super::confirmation::Confirmation;
 use super::direct_stream::DirectStream;
+use super::launched::Launched;
 use super::line_buffer::LineBuffer;
 use super::link_load::LinkLoad;
 use super::send_queue::{self, Flushed, SendQueue};
@@ -55,7 +56,7 @@ pub(super) struct LinkIo {
     pub(super) reader: LinkInput,
     /// The last read was part of a long frame; another one is likely to follow.
     pub(super) expects_long: bool,
-    pub(super) process: Option<Registered<Child>>,
+    pub(super) process: Option<Registered<Launched>>,
     pub(super) print_pipes: [Option<Registered<PrintPipe>>; 2],
     /// The agent is being delivered to the host: everything queued waits until it runs.
     pub(super) delivery: Option<AgentDelivery>,
@@ -275,19 +276,19 @@ impl LinkIo {
     /// Sets the process, whose exit is reported.
     pub(super) fn set_process(
         &mut self,
-        child: Child,
+        launched: Launched,
         registry: &Registry,
         targets: &mut Targets,
         (id, link): (NodeId, LinkId),
     ) -> std::io::Result<()> {
-        let fd = child.as_fd().as_raw_fd();
+        let fd = launched.as_fd().as_raw_fd();
         let token = targets.add(registry, fd, Interest::READABLE, (id, link, FdRole::Process));
         let (token, result) = match token {
             Ok(token) => (token, Ok(())),
             Err(error) => (Token(usize::MAX - 1), Err(error)),
         };
         // Even if its exit is not reported, this link has to end it.
-        self.process = Some(Registered { inner: child, token });
+        self.process = Some(Registered { inner: launched, token });
         result
     }
 
@@ -385,10 +386,10 @@ impl LinkIo {
         if !self.released {
             return None;
         }
-        let Registered { inner: mut child, token } = self.process.take()?;
-        child.release();
-        targets.remove(registry, child.as_fd().as_raw_fd(), token);
-        Some(child)
+        let Registered { inner: mut launched, token } = self.process.take()?;
+        launched.release();
+        targets.remove(registry, launched.as_fd().as_raw_fd(), token);
+        launched.into_process()
     }
 
     /// Closes everything.

@@ -21,6 +21,7 @@ use super::fd_budget::FdBudget;
 use super::link_io::LinkIo;
 use super::memory::MemfdMemory;
 use super::send_queue::Flushed;
+use super::ssh_client::SshClient;
 use super::starter_io::StarterIo;
 use super::stream::Stream;
 use super::targets::{FdRole, Target, Targets};
@@ -89,6 +90,7 @@ pub(crate) struct SessionIo {
     connectors: BTreeMap<LinkId, DirectConnector>,
     /// Processes that reach orphans, and at an orphan, what awaits one.
     helpers: Helpers,
+    ssh_client: SshClient,
     /// The environment of the processes it starts.
     environment: Environment,
     /// The program that this process has divided from, until it is the first member of its host.
@@ -134,6 +136,7 @@ impl SessionIo {
             listener: None,
             connectors: BTreeMap::new(),
             helpers: Helpers::default(),
+            ssh_client: SshClient::default(),
             environment,
             own_program: OwnProgramSlot::default(),
             here: HostList::new(),
@@ -415,7 +418,7 @@ impl SessionIo {
         // All processes are signalled before the first is waited for.
         for link_io in self.links.values_mut().filter(|link_io| !link_io.released) {
             if let Some(process) = &mut link_io.process {
-                let _ = process.inner.signal_group(Signal::KILL);
+                process.inner.signal_group(Signal::KILL);
             }
         }
         let mut released = Vec::new();
@@ -424,6 +427,7 @@ impl SessionIo {
             link_io.close_all(registry, targets);
         }
         self.links.clear();
+        released.extend(self.ssh_client.close());
         // Nothing runs any more that needs them.
         self.staged = None;
         released

@@ -3,7 +3,7 @@
 use libc::{c_char, c_int};
 use libi::{
     Backend, LaunchOptions, Local, OsBytes, Rsh, Shell, Srun, Ssh, SshHosts, SshProfile, Starter,
-    UnfitCommand,
+    UnfitCommand, UnknownClient,
 };
 
 use super::{libi_options, limit};
@@ -218,6 +218,29 @@ pub unsafe extern "C" fn libi_options_set_ssh_fast(options: *mut libi_options, f
     unsafe {
         change(options, |options: &mut LaunchOptions| {
             ssh_of(options)?.profile = if fast { SshProfile::Fast } else { SshProfile::Own };
+            Ok(())
+        })
+    }
+}
+
+/// Sets which program makes connections of ssh: "openssh" is ssh, with one process for each host;
+/// "builtin" is libi-ssh, one process for all; "auto", the default, is libi-ssh where that is
+/// installed and does all that is configured for the host, and ssh elsewhere.
+///
+/// Returns LIBI_OK, LIBI_ERR_STATE if the backend is not ssh, or LIBI_ERR_ARGUMENT if there is no such
+/// client. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_ssh_client(
+    options: *mut libi_options,
+    client: *const c_char,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            let client = args::text(client, "the client")?;
+            let client =
+                client.parse().map_err(|error: UnknownClient| CallError::argument(error.to_string()))?;
+            ssh_of(options)?.client = client;
             Ok(())
         })
     }

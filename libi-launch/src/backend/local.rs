@@ -35,6 +35,7 @@ impl Local {
             channel: Channel::None,
             initial_input: Vec::new(),
             trailer: None,
+            client: None,
         }
     }
 }

@@ -125,6 +125,19 @@ pub struct SpawnSpec {
     /// Tag of the line by which the host reports the program's exit status on the channel, if it
     /// does. Then the exit status of the spawned process says nothing about the program.
     pub trailer: Option<TrailerTag>,
+    /// Whether libi's own client of ssh may do what the process would do.
+    pub client: Option<ClientUse>,
+}
+
+/// How libi's own client of ssh may do what a process would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientUse {
+    /// The client: a path, or a name that is looked for beside this program, then in `PATH`.
+    pub program: OsBytes,
+    /// Whether nothing else will do.
+    pub required: bool,
+    /// Whether a key exchange that is not safe from quantum computers will do.
+    pub fast: bool,
 }
 
 /// The first link to a started process.

@@ -173,6 +173,7 @@ impl LaunchMethod for Rsh {
             channel: Channel::Streams,
             initial_input: quote::stdin_line(&self.script(program)),
             trailer: Some(self.trailer_tag),
+            client: None,
         })
     }
 }

@@ -106,6 +106,7 @@ impl LaunchMethod for Shell {
             channel: Channel::Streams,
             initial_input: Vec::new(),
             trailer: None,
+            client: None,
         })
     }
 }

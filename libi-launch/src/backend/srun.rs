@@ -172,6 +172,7 @@ impl BulkMethod for Srun {
             channel: Channel::Rendezvous,
             initial_input: Vec::new(),
             trailer: None,
+            client: None,
         })
     }
 
@@ -216,6 +217,7 @@ impl BulkMethod for Srun {
             channel: Channel::None,
             initial_input: Vec::new(),
             trailer: None,
+            client: None,
         })
     }
 

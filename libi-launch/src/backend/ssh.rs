@@ -65,9 +65,10 @@ use libi_core::hosts::HostList;
 use serde::{Deserialize, Serialize};
 
 use super::parse::file_name;
-use super::{Channel, LaunchMethod, SpawnSpec, SpecError, env_var, operand, remote_command};
+use super::{Channel, ClientUse, LaunchMethod, SpawnSpec, SpecError, env_var, operand, remote_command};
 use crate::machine::{HostSpec, Program};
 use crate::quote;
+use crate::ssh_client::{CLIENT_PROGRAM, SshClient};
 
 /// Options that come first and that nothing overrides.
 const FORCED_OPTIONS: [&str; 7] = [
@@ -131,6 +132,11 @@ pub struct Ssh {
     /// whole seconds. If it is shorter than [`Rules::hello_timeout`](crate::machine::Rules), `ssh`
     /// can report what it waited for.
     pub connect_timeout: Duration,
+    /// Which program makes the connections.
+    pub client: SshClient,
+    /// libi's own client: a path, or a name that each launching process looks for beside its own
+    /// program, then in its `PATH`.
+    pub client_program: OsBytes,
     /// Expected cost of a launch; measurements replace it.
     pub cost: Cost,
 }
@@ -217,6 +223,8 @@ impl Ssh {
             options: Vec::new(),
             hosts: Vec::new(),
             connect_timeout: Duration::from_secs(10),
+            client: SshClient::default(),
+            client_program: text(CLIENT_PROGRAM).unwrap_or_default(),
             cost: Cost::new(Duration::from_millis(7), Duration::from_millis(170)),
         }
     }
@@ -284,6 +292,11 @@ impl LaunchMethod for Ssh {
             channel: Channel::Streams,
             initial_input: Vec::new(),
             trailer: None,
+            client: (self.client != SshClient::OpenSsh).then(|| ClientUse {
+                program: self.client_program.clone(),
+                required: self.client == SshClient::Builtin,
+                fast: self.profile == SshProfile::Fast,
+            }),
         })
     }
 }

@@ -154,6 +154,7 @@ impl BulkMethod for Starter {
             channel: Channel::Rendezvous,
             initial_input: Vec::new(),
             trailer: None,
+            client: None,
         })
     }
 

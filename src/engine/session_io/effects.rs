@@ -10,6 +10,7 @@ use libi_launch::process::Signal;
 use super::SessionIo;
 use crate::engine::Turn;
 use crate::engine::direct_listener::Admission;
+use crate::engine::launched::Launched;
 use crate::engine::link_io::LinkIo;
 use crate::engine::sys::clear_parent_death_signal;
 
@@ -91,6 +92,9 @@ impl SessionIo {
                     link_io.released = true;
                     if let Some(process) = &mut link_io.process {
                         process.inner.release();
+                        if matches!(process.inner, Launched::Connection(_)) {
+                            self.ssh_client.keep();
+                        }
                     }
                 }
             }
@@ -157,7 +161,9 @@ impl SessionIo {
     fn signal(&mut self, link: LinkId, signal: i32, events: &mut VecDeque<Event>) {
         if let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) {
             // An ended process needs no signal, and no process has a number that is none.
-            let _ = Signal::new(signal).map(|signal| process.inner.signal_group(signal));
+            if let Some(signal) = Signal::new(signal) {
+                process.inner.signal_group(signal);
+            }
         } else if ENDING_SIGNALS.contains(&signal) {
             self.cancel_start(link, signal, events);
         }
@@ -168,9 +174,10 @@ impl SessionIo {
             return;
         }
         if let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) {
-            // Errors are ignored: an ended process needs no signal, and there is no other means to
-            // end one.
-            let _ = process.inner.signal_group(Signal::KILL);
+            if process.inner.is_unheard() {
+                self.ssh_client.give_up("it does not answer".to_owned());
+            }
+            process.inner.signal_group(Signal::KILL);
         }
     }
 }

@@ -141,7 +141,7 @@ impl SessionIo {
             self.shell_deadlines.pop_first();
             let link_io = self.links.get_mut(&link).filter(|link_io| !link_io.released);
             if let Some(process) = link_io.and_then(|link_io| link_io.process.as_mut()) {
-                let _ = process.inner.signal_group(Signal::KILL);
+                process.inner.signal_group(Signal::KILL);
             }
         }
     }
@@ -274,10 +274,13 @@ impl SessionIo {
 
     /// Handles the exit of a process. What it has sent and printed before is read first.
     pub(super) fn on_process_exit(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        if !self.on_connection(link, turn) {
+            return;
+        }
         let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) else {
             return;
         };
-        if process.inner.peek().is_none() {
+        if !process.inner.has_ended() {
             return;
         }
         self.read_link(link, true, turn);
@@ -288,19 +291,26 @@ impl SessionIo {
         }
         let Some(link_io) = self.links.get_mut(&link) else { return };
         let released = link_io.released;
-        let Some(Registered { inner: child, .. }) = &mut link_io.process else { return };
+        let Some(Registered { inner: launched, .. }) = &mut link_io.process else { return };
         if !released {
             // Processes that it has left behind in its group must not outlive it.
-            let _ = child.signal_group(Signal::KILL);
+            launched.signal_group(Signal::KILL);
         }
-        let ended = child.try_wait();
+        let ended = launched.try_wait();
         let exit = match (&link_io.trailer, ended) {
             (Some(trailer), ended) => trailer.exit().unwrap_or_else(|| shell_exit(ended)),
             (None, ended) => exit_of(ended),
         };
-        link_io.close_process(turn.registry, turn.targets);
-        for place in 0..2 {
-            link_io.close_printed(place, turn.registry, turn.targets);
+        self.close_launched(link, exit, turn);
+    }
+
+    /// Closes what has ended, and tells how.
+    pub(super) fn close_launched(&mut self, link: LinkId, exit: Exit, turn: &mut Turn<'_>) {
+        if let Some(link_io) = self.links.get_mut(&link) {
+            link_io.close_process(turn.registry, turn.targets);
+            for place in 0..2 {
+                link_io.close_printed(place, turn.registry, turn.targets);
+            }
         }
         self.noted.ended(link);
         self.tell(Event::Exited(link, exit), turn);

@@ -1,5 +1,6 @@
 //! Starts the processes of a node, as their launch methods describe.
 
+mod by_client;
 mod environment;
 mod spawn;
 
@@ -17,7 +18,7 @@ use libi_launch::machine::{
     Event, HostSpec, LinkId, Node, Program, StartId, StartRequest, Stream as StdStream,
 };
 use libi_launch::options::{APART_ENV, StandardInput};
-use libi_launch::process::{Child, Environment, Signal, Start, StartError};
+use libi_launch::process::{Child, Environment, Start, StartError};
 
 pub(super) use self::environment::variable;
 pub(crate) use self::environment::{inherited, inherited_by_members};
@@ -26,7 +27,8 @@ pub(super) use self::spawn::{Inherited, spawn};
 use super::SessionIo;
 use crate::engine::Turn;
 use crate::engine::agent_delivery::AgentDelivery;
-use crate::engine::fd_budget::{FDS_PER_START, original_limit, with_limit};
+use crate::engine::fd_budget::{FDS_PER_START, with_limit};
+use crate::engine::launched::Launched;
 use crate::engine::link_io::LinkIo;
 use crate::engine::stream::Stream;
 use crate::engine::sys::is_main_thread;
@@ -39,14 +41,21 @@ const APART: &str = "all";
 const APART_WITH_INPUT: &str = "all+input";
 
 /// A started process, and the engine's ends of its streams.
-pub(super) struct Started {
-    pub(super) child: Child,
+pub(super) struct Started<T = Child> {
+    pub(super) child: T,
     pub(super) input: Option<Stream>,
     pub(super) output: Option<Stream>,
     pub(super) print_pipes: Vec<(StdStream, Stream)>,
     /// Written to the channel before everything else.
     pub(super) first: Vec<u8>,
     pub(super) trailer: Option<TrailerTag>,
+}
+
+impl From<Started> for Started<Launched> {
+    fn from(process: Started) -> Self {
+        let Started { child, input, output, print_pipes, first, trailer } = process;
+        Self { child: child.into(), input, output, print_pipes, first, trailer }
+    }
 }
 
 /// A failed start.
@@ -123,7 +132,7 @@ impl SessionIo {
         {
             let own = own.into_started();
             self.noted.started(request, own.child.pid());
-            return self.watch_started(link, own, turn);
+            return self.watch_started(link, own.into(), turn);
         }
         // A program that cannot be started is not waited for: the end to read is closed then.
         let stdin = match request {
@@ -134,15 +143,11 @@ impl SessionIo {
         let adapted = self.adapted_start(request);
         let request = adapted.as_ref().unwrap_or(request);
         let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
-        let death_signal = self.thread_lasts().then_some(Signal::KILL);
-        let limits = &self.node.options().limits;
-        let inherited = Inherited {
-            environment: &self.environment,
-            stdin: stdin.as_ref(),
-            death_signal,
-            guarded: true,
-            open_files: limits.open_files().filter(|_| self.node.is_agent()).or_else(original_limit),
-        };
+        if let Some(client) = spec.client.clone() {
+            let started = self.start_by_client(spec, &client)?;
+            return self.watch_started(link, started, turn);
+        }
+        let inherited = Inherited { stdin: stdin.as_ref(), ..self.inherited_by_launched() };
         let started = spawn(spec, &inherited, self.links.len())?;
         self.noted.started(request, started.child.pid());
         // Without a link, nothing but its end keeps what is known of the process.
@@ -150,13 +155,13 @@ impl SessionIo {
         if let Some(link_io) = self.links.get_mut(&link).filter(|_| is_unlinked) {
             link_io.closed = true;
         }
-        self.watch_started(link, started, turn)
+        self.watch_started(link, started.into(), turn)
     }
 
     fn watch_started(
         &mut self,
         link: LinkId,
-        started: Started,
+        started: Started<Launched>,
         turn: &mut Turn<'_>,
     ) -> Result<(), StartFailure> {
         self.register_started(link, started, turn).map_err(|error| {
@@ -218,7 +223,12 @@ impl SessionIo {
         self.fd_budget.prepare(self.fds_for_programs())
     }
 
-    fn register_started(&mut self, link: LinkId, started: Started, turn: &mut Turn<'_>) -> io::Result<()> {
+    fn register_started(
+        &mut self,
+        link: LinkId,
+        started: Started<Launched>,
+        turn: &mut Turn<'_>,
+    ) -> io::Result<()> {
         let link_io = self.links.entry(link).or_default();
         let at = (turn.id, link);
         let is_remote = started.output.is_some() && link_io.awaits_direct;

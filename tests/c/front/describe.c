@@ -205,6 +205,8 @@ static void options(void)
   DONE(libi_options_set_backend(how, LIBI_BACKEND_SSH, NULL));
   DONE(libi_options_set_backend(how, LIBI_BACKEND_SSH, "/usr/bin/ssh"));
   DONE(libi_options_set_ssh_fast(how, true));
+  DONE(libi_options_set_ssh_client(how, "openssh"));
+  GIVES(LIBI_ERR_ARGUMENT, libi_options_set_ssh_client(how, "putty"));
   DONE(libi_options_set_ssh_config(how, "/dev/null"));
   DONE(libi_options_set_ssh_config(how, NULL));
   DONE(libi_options_add_ssh_option(how, NULL, "StrictHostKeyChecking=accept-new"));
@@ -275,6 +277,7 @@ static void no_options(void)
   GIVES(LIBI_ERR_NULL, libi_options_set_shell_port_option(NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_set_rsh_user(NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_set_ssh_fast(NULL, true));
+  GIVES(LIBI_ERR_NULL, libi_options_set_ssh_client(NULL, "auto"));
   GIVES(LIBI_ERR_NULL, libi_options_set_ssh_config(NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_add_ssh_option(NULL, NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_add_ssh_option(NULL, NULL, "x"));

@@ -110,6 +110,7 @@ fn ask(
         channel: Channel::Streams,
         initial_input: Vec::new(),
         trailer: None,
+        client: None,
     };
     let process = match start_piped(spec, Signal::KILL) {
         Ok(process) => process,

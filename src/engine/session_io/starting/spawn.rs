@@ -117,13 +117,13 @@ pub(in crate::engine::session_io) fn spawn(
 }
 
 /// A pipe for a process to write to.
-fn pipe(open: usize) -> io::Result<Ends> {
+pub(super) fn pipe(open: usize) -> io::Result<Ends> {
     let (ours, theirs) = io::pipe()?;
     Ok((Stream::ours(move_up(ours.into(), open), false), theirs.into()))
 }
 
 /// Moves a descriptor away from the low numbers: each new process copies the low part of the table.
-fn move_up(fd: OwnedFd, open: usize) -> OwnedFd {
+pub(super) fn move_up(fd: OwnedFd, open: usize) -> OwnedFd {
     if open < MOVE_UP_FROM {
         return fd;
     }

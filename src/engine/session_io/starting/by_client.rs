@@ -1,0 +1,137 @@
+//! Starts that the client of ssh may take, and those that it declines.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use libi_launch::backend::{ClientUse, SpawnSpec};
+use libi_launch::failure::Exit;
+use libi_launch::machine::{Event, LinkId, Stream as StdStream};
+use libi_launch::process::{Child, FdSource, Signal, Start};
+use libi_launch::ssh_client::{CLIENT_HAS_ENDED, CLIENT_SAYS};
+
+use super::spawn::{Inherited, move_up, pipe};
+use super::{StartFailure, Started};
+use crate::engine::Turn;
+use crate::engine::fd_budget::original_limit;
+use crate::engine::launched::Launched;
+use crate::engine::link_io::Registered;
+use crate::engine::session_io::SessionIo;
+use crate::engine::ssh_client::{Fate, Offer, SSH_FAILED, Surroundings};
+use crate::engine::stream::Stream;
+
+impl SessionIo {
+    /// Starts what the spec describes: by the client, or as a process if that cannot.
+    pub(super) fn start_by_client(
+        &mut self,
+        mut spec: SpawnSpec,
+        client: &ClientUse,
+    ) -> Result<Started<Launched>, StartFailure> {
+        let failed = |error: io::Error| {
+            StartFailure::by_system(format_args!("cannot make a pipe: {error}"), error.raw_os_error())
+        };
+        let open = self.links.len();
+        let (its_stdin, stdin) = io::pipe().map_err(failed)?;
+        let (stdout, its_stdout) = pipe(open).map_err(failed)?;
+        let (stderr, its_stderr) = pipe(open).map_err(failed)?;
+        let (first, trailer) = (std::mem::take(&mut spec.initial_input), spec.trailer.take());
+        let streams = [OwnedFd::from(its_stdin), its_stdout, its_stderr];
+        let around =
+            Surroundings { environment: &self.environment, death_signal: self.death_signal_of_launched() };
+        let launched = match self.ssh_client.ask(Box::new(Offer { spec, streams }), client, &around) {
+            Ok(connection) => Launched::Connection(connection),
+            Err((_, why)) if client.required => return Err(StartFailure::by_system(why, None)),
+            Err((offer, _)) => self.start_offered(&offer)?.into(),
+        };
+        Ok(Started {
+            child: launched,
+            input: Some(stdout),
+            output: Some(Stream::ours(move_up(stdin.into(), open), false)),
+            print_pipes: vec![(StdStream::Err, stderr)],
+            first,
+            trailer,
+        })
+    }
+
+    /// Starts the process for which the client was to stand, with the same streams.
+    fn start_offered(&self, offer: &Offer) -> Result<Child, StartFailure> {
+        let Offer { spec, streams } = offer;
+        let inherited = self.inherited_by_launched();
+        let environment = inherited.environment.clone().with(spec.env.clone());
+        let mut start = Start::new(spec.program.clone(), environment);
+        start.args.clone_from(&spec.args);
+        start.open_files = inherited.open_files;
+        start.parent_death_signal = inherited.death_signal;
+        for (number, stream) in (0..).zip(streams) {
+            start.fds.insert(number, FdSource::File(stream.as_fd()));
+        }
+        Ok(start.start()?)
+    }
+
+    /// What a process inherits that stands for a host or a member.
+    pub(super) fn inherited_by_launched(&self) -> Inherited<'_> {
+        let limits = &self.node.options().limits;
+        Inherited {
+            environment: &self.environment,
+            stdin: None,
+            death_signal: self.death_signal_of_launched(),
+            guarded: true,
+            open_files: limits.open_files().filter(|_| self.node.is_agent()).or_else(original_limit),
+        }
+    }
+
+    fn death_signal_of_launched(&self) -> Option<Signal> {
+        self.thread_lasts().then_some(Signal::KILL)
+    }
+
+    /// Handles what the client says about a connection. True if that has ended.
+    pub(in crate::engine::session_io) fn on_connection(&mut self, link: LinkId, turn: &mut Turn<'_>) -> bool {
+        let process = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut());
+        let Some(Registered { inner: Launched::Connection(connection), .. }) = process else { return true };
+        match connection.look() {
+            Fate::Open => false,
+            Fate::Ended => true,
+            Fate::Lost => {
+                self.ssh_client.give_up("it has ended".to_owned());
+                self.say_of_client(link, CLIENT_HAS_ENDED, turn);
+                true
+            }
+            Fate::Declined => {
+                let declined = connection.take_declined();
+                if let Some((offer, why, of_all)) = declined {
+                    self.on_declined(link, &offer, why, of_all, turn);
+                }
+                false
+            }
+        }
+    }
+
+    /// Starts a process for a connection that the client declines.
+    fn on_declined(&mut self, link: LinkId, offer: &Offer, why: String, of_all: bool, turn: &mut Turn<'_>) {
+        let started = if offer.spec.client.as_ref().is_some_and(|client| client.required) {
+            Err(format!("cannot do what is configured: {why}"))
+        } else {
+            self.start_offered(offer).map_err(|failure| failure.why)
+        };
+        let Some(link_io) = self.links.get_mut(&link) else { return };
+        link_io.close_process(turn.registry, turn.targets);
+        let watched = started.and_then(|child| {
+            link_io
+                .set_process(child.into(), turn.registry, turn.targets, (turn.id, link))
+                .map_err(|error| format!("ssh cannot be watched: {error}"))
+        });
+        log::debug!("{link:?} is launched by {}: {why}", offer.spec.program);
+        if of_all {
+            self.ssh_client.give_up(why);
+        }
+        if let Err(why) = watched {
+            self.say_of_client(link, &why, turn);
+            self.close_launched(link, Exit::Code(SSH_FAILED), turn);
+        }
+    }
+
+    /// Adds to what a connection has printed.
+    fn say_of_client(&mut self, link: LinkId, what: &str, turn: &mut Turn<'_>) {
+        let line = format!("{CLIENT_SAYS}{what}\n").into_bytes();
+        self.tell(Event::Printed(link, StdStream::Err, line), turn);
+    }
+}
