@@ -91,6 +91,8 @@ pub(crate) struct SessionIo {
     /// Processes that reach orphans, and at an orphan, what awaits one.
     helpers: Helpers,
     ssh_client: SshClient,
+    /// A link for which the client was not asked, though it is installed, and why.
+    declined: Option<(LinkId, String)>,
     /// The environment of the processes it starts.
     environment: Environment,
     /// The program that this process has divided from, until it is the first member of its host.
@@ -137,6 +139,7 @@ impl SessionIo {
             connectors: BTreeMap::new(),
             helpers: Helpers::default(),
             ssh_client: SshClient::default(),
+            declined: None,
             environment,
             own_program: OwnProgramSlot::default(),
             here: HostList::new(),

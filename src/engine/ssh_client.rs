@@ -44,6 +44,8 @@ pub(super) struct SshClient {
     running: Option<Running>,
     /// Why it is not asked any more.
     of_no_use: Option<String>,
+    /// Whether it could not even be started.
+    is_missing: bool,
     /// Whether a connection is to outlive this process.
     keeps: bool,
 }
@@ -99,7 +101,10 @@ impl SshClient {
         if self.running.is_none() && self.of_no_use.is_none() {
             match start(client, around) {
                 Ok(running) => self.running = Some(running),
-                Err(why) => self.give_up(why),
+                Err(why) => {
+                    self.is_missing = true;
+                    self.give_up(why);
+                }
             }
         }
         match (&self.of_no_use, &self.running) {
@@ -115,6 +120,11 @@ impl SshClient {
             log::info!("hosts are launched by ssh, without libi's own client: {why}");
             self.of_no_use = Some(why);
         }
+    }
+
+    /// Whether it could not even be started, as where it is not installed.
+    pub(super) fn is_missing(&self) -> bool {
+        self.is_missing
     }
 
     /// A connection is to outlive this process.

@@ -74,6 +74,8 @@ pub struct HostReport {
     /// Whether its engine runs in the program of its first member, although the launch has
     /// [`Engine::Apart`](crate::Engine::Apart).
     pub in_program: bool,
+    /// Why ssh was started for it, where libi's own client was tried first.
+    pub declined: Option<String>,
     /// Why it is not part of the session; `None` if it is.
     pub failure: Option<Failure>,
 }
@@ -303,6 +305,7 @@ fn host_reports(layout: &Layout, node: &Node, took: Duration) -> Vec<HostReport>
             joined: timing.joined,
             direct: links.get(host as usize).copied().flatten(),
             in_program: node.is_in_program(HostIndex(host)),
+            declined: node.declined_because(HostIndex(host)).map(str::to_owned),
             failure,
         }
     });

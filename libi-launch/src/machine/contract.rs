@@ -60,6 +60,8 @@ pub enum Event {
     /// The operating system has refused a start for lack of resources (descriptors, processes,
     /// memory). A later start, or one on another machine, may succeed.
     OutOfResources(StartId, String),
+    /// libi's own client of ssh declines the start of this link, which a process does therefore: why.
+    Declined(LinkId, String),
     /// A start was cancelled before it began, because its process was to end by this signal. Its links
     /// receive no further event.
     StartCancelled(StartId, i32),

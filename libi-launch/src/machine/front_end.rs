@@ -29,6 +29,7 @@ mod spares;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -91,6 +92,8 @@ pub(super) struct FrontEndState {
     growing: Option<Growing>,
     /// Which hosts are led by their first members.
     engines: HostEngines,
+    /// Why ssh reaches these hosts, and not libi's own client.
+    declined: BTreeMap<HostIndex, String>,
     /// When every host has to have its verdict.
     deadline: Instant,
     /// Since when the launch waits for resources, and how long it has waited before.
@@ -131,6 +134,7 @@ impl FrontEndState {
             restarts: RestartRequests::default(),
             growing: None,
             engines: HostEngines::new(&plan.options),
+            declined: BTreeMap::new(),
             deadline: Instant::FAR_FUTURE,
             queued_since: None,
             queued: Duration::ZERO,
@@ -363,6 +367,11 @@ impl FrontEndState {
     /// Which hosts are led by their first members.
     pub(super) fn engines(&self) -> &HostEngines {
         &self.engines
+    }
+
+    /// Why ssh reaches this host, and not libi's own client, if that was tried.
+    pub(super) fn declined(&self, host: HostIndex) -> Option<&str> {
+        self.declined.get(&host).map(String::as_str)
     }
 
     /// Whether the links of hosts are direct.

@@ -93,6 +93,7 @@ impl HostTable {
             | ChildMessage::WantsDirect
             | ChildMessage::Link(..)
             | ChildMessage::InProgram(_)
+            | ChildMessage::Declined(..)
             | ChildMessage::CannotLaunch(..)
             | ChildMessage::InDoubt(..)
             | ChildMessage::ParentSilent

@@ -197,6 +197,8 @@ pub enum ChildMessage {
     SlowClient(HostIndex),
     /// The engine of a host runs in the program of its first member, although it should run apart.
     InProgram(HostIndex),
+    /// libi's own client of ssh declines this host, which a process reaches therefore, and why.
+    Declined(HostIndex, String),
     /// Not forwarded: the sender awaits this host, which the front end has launched.
     Adopted(HostIndex, Attempt),
     /// Not forwarded: the link of the sender carries enough to be worth a direct connection.

@@ -167,7 +167,7 @@
 //! |---|---|---|
 //! | `Hello` | child, launcher | config and share are sent |
 //! | `Joined`, `Failed`, `Relaunch` | child, launcher, membership | recorded, passed on |
-//! | `Exited`, `Link`, `InProgram` | | passed on, an end behind the output of the member |
+//! | `Exited`, `Link`, `InProgram`, `Declined` | | passed on, an end behind the output of the member |
 //! | `InputTaken` | input | passed on, or counted: what all below have taken is reported |
 //! | `HoldsOutput` | output relay | output is still to come from there, or not |
 //! | `Detached` | child | recorded if it is the child itself; passed on |

@@ -276,6 +276,7 @@ impl Machine for Node {
             Event::OutOfResources(start, why) => {
                 self.not_started(start, &Cause::OutOfResources(why), now, out);
             }
+            Event::Declined(link, why) => self.declined(link, why),
             Event::StartCancelled(start, signal) => self.start_cancelled(start, signal, now, out),
             Event::StarterPrinted(start, text) => self.starts.printed(start, &text),
             Event::HostPrinted(start, host, stream, text) => {

@@ -102,7 +102,12 @@ impl SessionIo {
         };
         turn.refresh();
         match started {
-            Ok(()) => self.tell(Event::Started(start), turn),
+            Ok(()) => {
+                self.tell(Event::Started(start), turn);
+                if let Some((link, why)) = self.declined.take() {
+                    self.tell(Event::Declined(link, why), turn);
+                }
+            }
             Err(failure) => {
                 for link in request.links() {
                     if let Some(mut link_io) = self.links.remove(&link) {
@@ -144,7 +149,7 @@ impl SessionIo {
         let request = adapted.as_ref().unwrap_or(request);
         let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
         if let Some(client) = spec.client.clone() {
-            let started = self.start_by_client(spec, &client)?;
+            let started = self.start_by_client(link, spec, &client)?;
             return self.watch_started(link, started, turn);
         }
         let inherited = Inherited { stdin: stdin.as_ref(), ..self.inherited_by_launched() };

@@ -1,6 +1,6 @@
 //! The text of a report for users, and the reason why a host failed as one line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -190,6 +190,12 @@ impl LaunchReport {
             } else {
                 write!(f, "\n  hosts cannot launch each other ({host}: {why}); the front end launched all")?;
             }
+        }
+        let declined: BTreeSet<&str> =
+            self.hosts.iter().filter_map(|host| host.declined.as_deref()).collect();
+        for why in declined {
+            let hosts = list(self.hosts.iter().filter(|host| host.declined.as_deref() == Some(why)));
+            write!(f, "\n  {}  reached by a process of ssh: {}", FoldedHosts(&hosts), printable(why))?;
         }
         let in_program = list(self.hosts.iter().filter(|host| host.in_program));
         if !in_program.is_empty() {

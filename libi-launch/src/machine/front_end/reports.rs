@@ -14,6 +14,7 @@
 //! | `NotRestarted`, of the same | | the same |
 //! | `Link` | link | |
 //! | `InProgram` | engine | |
+//! | `Declined` | why ssh reaches the host | |
 //! | `InputTaken` | | the same |
 //! | `Failed`, `Relaunch` | the host is no [source](super::SourceOrder) of files any more | |
 //! | `NoDependents`, `NotDirect`, `CannotLaunch`, `HandBack`, `InDoubt`, `Listening`, `Dropped`, `Adopted` | nothing: handled by the node | |
@@ -62,6 +63,11 @@ impl FrontEndState {
             self.links.note(report);
         }
         self.engines.note(report);
+        match report {
+            ChildMessage::Declined(host, why) => drop(self.declined.insert(*host, why.clone())),
+            ChildMessage::Relaunch(host, ..) => drop(self.declined.remove(host)),
+            _ => {}
+        }
         if let ChildMessage::Failed(host, attempt, _) | ChildMessage::Relaunch(host, attempt, _) = report {
             self.source_order.remove(Launch { host: *host, attempt: *attempt });
         }
@@ -99,6 +105,7 @@ impl FrontEndState {
             ChildMessage::Relaunch(..)
             | ChildMessage::Link(..)
             | ChildMessage::InProgram(_)
+            | ChildMessage::Declined(..)
             | ChildMessage::NoDependents(_)
             | ChildMessage::NotDirect
             | ChildMessage::WantsDirect

@@ -170,6 +170,14 @@ impl Node {
         }
     }
 
+    /// A process reaches the host of this link, because the client of ssh declines it.
+    pub(super) fn declined(&mut self, link: LinkId, why: String) {
+        let launch = self.children.get_mut(link).and_then(|child| child.launch());
+        if let Some(Launch { host, .. }) = launch {
+            self.reports.push(ChildMessage::Declined(host, why));
+        }
+    }
+
     /// A child has said hello: sends its config, and its share of hosts.
     pub(super) fn up(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         // A leader has deadlines for its own members, and needs time to report them.

@@ -82,6 +82,12 @@ impl Node {
         self.front_end().is_some_and(|front| front.engines().is_exception(host))
     }
 
+    /// Why ssh has reached this host, and not libi's own client, if that was tried.
+    #[must_use]
+    pub fn declined_because(&self, host: HostIndex) -> Option<&str> {
+        self.front_end()?.declined(host)
+    }
+
     /// How long the launch has waited for resources.
     #[must_use]
     pub fn queued(&self) -> Duration {

@@ -23,6 +23,7 @@ impl SessionIo {
     /// Starts what the spec describes: by the client, or as a process if that cannot.
     pub(super) fn start_by_client(
         &mut self,
+        link: LinkId,
         mut spec: SpawnSpec,
         client: &ClientUse,
     ) -> Result<Started<Launched>, StartFailure> {
@@ -39,8 +40,16 @@ impl SessionIo {
             Surroundings { environment: &self.environment, death_signal: self.death_signal_of_launched() };
         let launched = match self.ssh_client.ask(Box::new(Offer { spec, streams }), client, &around) {
             Ok(connection) => Launched::Connection(connection),
-            Err((_, why)) if client.required => return Err(StartFailure::by_system(why, None)),
-            Err((offer, _)) => self.start_offered(&offer)?.into(),
+            // A host may lack the client, which is not sent there.
+            Err((_, why)) if client.required && self.node.leads().is_none() => {
+                return Err(StartFailure::by_system(why, None));
+            }
+            Err((offer, why)) => {
+                let process = self.start_offered(&offer)?;
+                // That it is not installed is worth no word.
+                self.declined = Some((link, why)).filter(|_| !self.ssh_client.is_missing());
+                process.into()
+            }
         };
         Ok(Started {
             child: launched,
@@ -119,7 +128,9 @@ impl SessionIo {
                 .set_process(child.into(), turn.registry, turn.targets, (turn.id, link))
                 .map_err(|error| format!("ssh cannot be watched: {error}"))
         });
-        log::debug!("{link:?} is launched by {}: {why}", offer.spec.program);
+        if watched.is_ok() {
+            self.tell(Event::Declined(link, why.clone()), turn);
+        }
         if of_all {
             self.ssh_client.give_up(why);
         }
