@@ -102,3 +102,6 @@ async fn attend(
 async fn ended(is_over: &mut watch::Receiver<bool>) {
     let _ = is_over.wait_for(|over| *over).await; // without a sender it has ended as well
 }
+
+#[cfg(test)]
+mod tests;

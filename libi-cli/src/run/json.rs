@@ -55,6 +55,7 @@ fn of_host(host: &HostReport, report: &LaunchReport) -> Value {
         "started_s": seconds(host.started),
         "hello_s": host.hello.map(seconds),
         "direct_link": host.direct,
+        "ssh_because": host.declined,
     });
     if let Some(failure) = &host.failure {
         object["cause"] = failure.cause.to_string().into();
