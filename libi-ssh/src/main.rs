@@ -36,6 +36,12 @@ mod message_socket;
 #[allow(dead_code)] // until the connection uses it
 mod service;
 #[allow(dead_code)] // until the connection uses them
+mod algorithms;
+#[allow(dead_code)] // until the service uses it
+mod command_line;
+#[allow(dead_code, unused_imports)] // until the connection uses them
+mod known_hosts;
+#[allow(dead_code, unused_imports)] // until the connection uses them
 mod settings;
 mod sys;
 

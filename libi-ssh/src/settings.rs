@@ -1,8 +1,21 @@
 //! What `ssh` would do for one host: the effective configuration, as far as it matters to a login
 //! without questions, a terminal, or forwardings.
 
+mod ask;
+mod classes;
+mod context;
+mod dump;
+mod read;
+mod rules;
+mod tokens;
+
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub(crate) use ask::{Asker, Question};
+pub(crate) use context::{Context, Declined, HostKeyLists, Role};
+pub(crate) use dump::Dump;
 
 /// The effective configuration for a host, in the terms of ssh_config(5).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) jumps: Vec<Jump>,
     /// Whether messages are printed at all (`LogLevel` other than `QUIET`).
     pub(crate) prints: bool,
+    /// Whether notices are printed as well (`LogLevel` of `INFO`), such as that a host was learned.
+    pub(crate) prints_notices: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +66,7 @@ pub(crate) struct Login {
     pub(crate) identities: Vec<PathBuf>,
     /// Whether the user has named them: then a missing file is worth a message.
     pub(crate) identities_are_named: bool,
-    /// `CertificateFile`.
+    /// `CertificateFile`. If there are none, `ssh` looks for `FILE-cert.pub` beside each identity.
     pub(crate) certificates: Vec<PathBuf>,
     /// `IdentitiesOnly`: keys of the agent are used only if they are among the identities.
     pub(crate) identities_only: bool,
@@ -79,7 +94,7 @@ pub(crate) struct Trust {
     pub(crate) rsa_bits: u32,
     /// `CASignatureAlgorithms`.
     pub(crate) authority_signatures: Vec<String>,
-    /// `RevokedHostKeys`.
+    /// `RevokedHostKeys`. Always `None` until such files are read: hosts that have one are declined.
     pub(crate) revoked: Option<PathBuf>,
 }
 
@@ -110,4 +125,18 @@ pub(crate) struct Jump {
     pub(crate) user: Option<String>,
     pub(crate) host: String,
     pub(crate) port: Option<u16>,
+}
+
+impl fmt::Display for Jump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(user) = &self.user {
+            write!(f, "{user}@")?;
+        }
+        if self.host.contains(':') {
+            write!(f, "[{}]", self.host)?;
+        } else {
+            f.write_str(&self.host)?;
+        }
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
 }
