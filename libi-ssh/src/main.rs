@@ -35,6 +35,10 @@
 mod message_socket;
 #[allow(dead_code)] // until the connection uses it
 mod service;
+#[allow(dead_code)] // until the service uses it
+mod connection;
+#[allow(dead_code)] // until the service uses it
+mod hardening;
 #[allow(dead_code)] // until the connection uses them
 mod algorithms;
 #[allow(dead_code)] // until the service uses it
