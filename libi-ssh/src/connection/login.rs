@@ -85,6 +85,10 @@ pub(super) async fn log_in(
                     notes.line(&format!("sign_and_send_pubkey: signing failed for {kind}: {why}"));
                     continue;
                 }
+                Err(SignError::NoKey(lines)) => {
+                    lines.iter().for_each(|line| notes.line(line));
+                    continue;
+                }
                 Err(SignError::Lost) => Err(Error::SendError),
                 Ok(result) => Ok(result),
             };

@@ -13,7 +13,7 @@ use super::super::identities::{Identities, KeyFile, NoKey, certificate_beside};
 use super::super::words::Notes;
 use crate::settings::Settings;
 
-/// A key to be offered, or an identity that turns out not to be one.
+/// A key to be offered, or an identity whose public half is not known.
 pub(super) enum Candidate {
     Usable {
         offered: Offered,
@@ -35,6 +35,8 @@ pub(super) enum SigningKey {
     /// A key of the agent, and its comment.
     OfAgent(Arc<AgentKey>),
     OfFile(Arc<PrivateKey>),
+    /// Nothing, which `ssh` finds out when the server wants the key; what is told then.
+    None(Vec<String>),
 }
 
 impl Offered {
@@ -202,9 +204,13 @@ impl<'a> Signers<'a> {
                 return Candidate::Usable { offered: offered.clone(), key };
             }
         }
-        match own {
-            Some(Err(reason)) => Candidate::Unusable(lines(identity.path, reason, is_named)),
-            _ => Candidate::Unusable(Vec::new()),
+        let lines = match own {
+            Some(Err(reason)) => lines(identity.path, reason, is_named),
+            _ => Vec::new(),
+        };
+        match &identity.offered {
+            Some(offered) => Candidate::Usable { offered: offered.clone(), key: SigningKey::None(lines) },
+            None => Candidate::Unusable(lines),
         }
     }
 }

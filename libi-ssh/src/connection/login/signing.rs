@@ -22,6 +22,8 @@ pub(super) struct Hand<'a> {
 /// Why there is no signature.
 pub(super) enum SignError {
     Refused(String),
+    /// There is nothing to sign with; what is to be told.
+    NoKey(Vec<String>),
     /// The connection to the server is lost.
     Lost,
 }
@@ -45,6 +47,7 @@ impl Signer for Hand<'_> {
         mut data: Vec<u8>,
     ) -> Result<Vec<u8>, SignError> {
         let signature = match self.key {
+            SigningKey::None(lines) => return Err(SignError::NoKey(lines.clone())),
             SigningKey::OfFile(key) => of_file(key, hash, &data)?,
             SigningKey::OfAgent(key) => {
                 let flags = match hash {

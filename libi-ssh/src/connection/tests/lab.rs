@@ -175,7 +175,7 @@ pub(super) fn accepting_as(host_key: &str, key: Option<PublicKey>) -> Arc<dyn Po
     let offer = Offer {
         kex: "curve25519-sha256".into(),
         host_key: host_key.into(),
-        cipher: "aes128-gcm@openssh.com".into(),
+        cipher: "aes256-gcm@openssh.com".into(),
         mac: None,
     };
     Arc::new(Fixed { offer: Ok(offer), key })

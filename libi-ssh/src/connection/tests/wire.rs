@@ -126,7 +126,7 @@ async fn a_dropped_start_closes_its_connection_at_once() {
     let kexinit = {
         let mut payload = vec![20];
         payload.extend_from_slice(&[7; 16]);
-        let lists = ["curve25519-sha256", "ssh-ed25519", "aes128-gcm@openssh.com", "aes128-gcm@openssh.com"];
+        let lists = ["curve25519-sha256", "ssh-ed25519", "aes256-gcm@openssh.com", "aes256-gcm@openssh.com"];
         for list in lists.into_iter().chain(["hmac-sha2-256", "hmac-sha2-256", "none", "none", "", ""]) {
             agent::put(&mut payload, list.as_bytes());
         }
