@@ -138,3 +138,49 @@ async fn nothing_is_printed_with_the_log_level_quiet() {
     let run = Run::simple(settings, accepting(None), "say").await;
     assert_eq!((run.end, run.err.as_str()), (Some(End::Code(FAILED)), ""));
 }
+
+#[tokio::test]
+async fn a_key_of_a_security_token_is_declined_before_anything_is_tried() {
+    let directory = lab::Directory::new();
+    let path = directory.0.join("id_ed25519_sk");
+    std::fs::write(&path, "the handle of a key").unwrap();
+    let public = "sk-ssh-ed25519@openssh.com AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4fAAAABHNzaDo=";
+    std::fs::write(directory.0.join("id_ed25519_sk.pub"), public).unwrap();
+    let mut settings = settings_for(1);
+    settings.login.identities = vec![path];
+    let run = Run::simple(settings, accepting(None), "say").await;
+    assert!(run.declined.is_some_and(|reason| reason.ends_with("key of a security token")));
+    assert!(!run.was_taken && run.streams_block);
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_polled_serve_as_streams() {
+    let server = Server::start().await;
+    let (mut start, _ends) = start(server.settings(), server.policy(), "cat");
+    let null = || std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap().into();
+    start.streams = Streams { stdin: null(), stdout: null(), stderr: null() };
+    let Outcome::Ended(end) = run(start, &Identities::default(), || {}).await else {
+        panic!("declined");
+    };
+    assert_eq!(end, End::Code(0));
+}
+
+#[tokio::test]
+async fn a_stream_is_blocking_again_after_the_end() {
+    let server = Server::start().await;
+    let (start, _ends) = start(server.settings(), server.policy(), "say");
+    let shared = start.streams.stderr.try_clone().unwrap();
+    run(start, &Identities::default(), || {}).await;
+    assert!(lab::blocks(&shared));
+}
+
+#[tokio::test]
+async fn a_key_file_is_read_once_and_again_when_it_changes() {
+    let server = Server::start().await;
+    let path = server.settings().login.identities.remove(0);
+    let identities = Identities::default();
+    let (first, second) = (identities.key(&path), identities.key(&path));
+    assert!(Arc::ptr_eq(&first, &second) && first.private.is_ok());
+    std::fs::write(&path, "other").unwrap();
+    assert!(identities.key(&path).private.is_err());
+}

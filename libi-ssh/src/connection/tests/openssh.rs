@@ -32,8 +32,8 @@ async fn commands_end_as_with_ssh() {
 }
 
 #[tokio::test]
-async fn megabytes_pass_a_real_server() {
-    let Some(sshd) = Sshd::start("").await else { return };
+async fn megabytes_pass_a_server_that_changes_keys() {
+    let Some(sshd) = Sshd::start("RekeyLimit 500K").await else { return };
     let input: Vec<u8> = (0..4_000_000_u32).map(|number| (number % 251) as u8).collect();
     let (start, ends) = start(sshd.settings(&sshd.authorized("ed25519")), sshd.policy(), "cat");
     let run = Run::of(start, ends, &input, None).await;
@@ -189,4 +189,21 @@ fn cost_of_logins() {
         let Some((elapsed, spent)) = runtime.block_on(sshd::logins(128, 32)) else { return };
         println!("{name}: {elapsed:?} in all, {:?} of processor time for each login", spent / 128);
     }
+}
+
+/// Another server: its port, a key that it accepts, its cipher and MAC are named in variables.
+#[tokio::test]
+#[ignore = "needs a server"]
+async fn another_server() {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let mac = Some(variable("TEST_MAC")).filter(|mac| !mac.is_empty());
+    let policy = super::lab::trusting_all(&variable("TEST_CIPHER"), mac);
+    let mut settings = super::lab::settings_for(variable("TEST_PORT").parse().unwrap());
+    settings.user = sshd::user();
+    settings.login.identities = variable("TEST_KEYS").split(',').map(Into::into).collect();
+    let input = vec![b'x'; 3_000_000];
+    let (start, ends) = start(settings, policy, "cat; echo err >&2; exit 3");
+    let run = Run::of(start, ends, &input, None).await;
+    println!("{:?} {:?} {} bytes {:?}", run.end, run.declined, run.out.len(), run.err);
+    assert!(run.end == Some(End::Code(3)) && run.out == input && run.err == "err\n");
 }
