@@ -7,7 +7,6 @@
 //! order of preference anyway, the next common algorithm is taken instead.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use crate::settings::Algorithms;
 
@@ -164,13 +163,10 @@ pub(crate) enum Disagreement {
 }
 
 impl Disagreement {
-    /// The line of `ssh`, if it would fail as well.
-    pub(crate) fn words(&self, address: IpAddr, port: u16) -> Option<String> {
+    /// What `ssh` says behind `Unable to negotiate with … port …: `, if it would fail as well.
+    pub(crate) fn words(&self) -> Option<String> {
         let Self::NothingInCommon { kind, theirs } = self else { return None };
-        let theirs = theirs.join(",");
-        Some(format!(
-            "Unable to negotiate with {address} port {port}: no matching {kind} found. Their offer: {theirs}"
-        ))
+        Some(format!("no matching {kind} found. Their offer: {}", theirs.join(",")))
     }
 }
 

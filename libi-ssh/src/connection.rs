@@ -61,11 +61,8 @@ pub(crate) struct Streams {
 /// What a start came to.
 pub(crate) enum Outcome {
     Ended(End),
-    /// Nothing was sent to the command or printed; the streams are unused.
-    Declined {
-        reason: String,
-        streams: Streams,
-    },
+    /// Nothing was sent to the command or printed; the streams were not used. Why.
+    Declined(String),
 }
 
 /// How a command ended.
@@ -118,7 +115,7 @@ pub(crate) async fn run(start: Start, identities: &Identities, taken: impl FnOnc
     };
     let reached = link::reach(&jumps, &target, identities, &notes, &mut take).await;
     if let Err(Stop::Declined(reason)) = reached {
-        return Outcome::Declined { reason, streams };
+        return Outcome::Declined(reason);
     }
     take();
     let Streams { stdin, stdout, stderr } = streams;

@@ -1,36 +1,9 @@
-//! Protects what the process knows: no core dump, no tracer, no variables of libi.
+//! Protects what the process knows: no core dump, no tracer.
 
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-
-/// Starts this program again without the variables of libi, if it has any. A variable that is
-/// removed later would stay readable in `/proc`; removing one is also unsafe while threads run.
-///
-/// To be called first in `main`. File descriptors that are inherited stay open. Returns if there
-/// are no such variables.
-pub(crate) fn forget_variables() -> io::Result<()> {
-    let names: Vec<_> = std::env::vars_os()
-        .map(|(name, _)| name)
-        .filter(|name| name.as_encoded_bytes().starts_with(b"LIBI_"))
-        .collect();
-    if names.is_empty() {
-        return Ok(());
-    }
-    let mut arguments = std::env::args_os();
-    let mut again = Command::new("/proc/self/exe");
-    if let Some(name) = arguments.next() {
-        again.arg0(name);
-    }
-    again.args(arguments);
-    for name in names {
-        again.env_remove(name);
-    }
-    Err(again.exec())
-}
 
 /// Forbids core dumps, and tracing by other processes of the user.
 pub(crate) fn forbid_inspection() -> io::Result<()> {

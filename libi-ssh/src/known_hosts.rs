@@ -17,9 +17,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(crate) use judge::{Asked, Judgement, Learned, Offered, Verdict, judge};
+pub(crate) use judge::{Asked, FAILED as HOST_KEY_FAILED, Offered, judge};
 pub(crate) use learn::learn;
-pub(crate) use names::{matches, matches_list, stored_name};
+pub(crate) use names::{matches, stored_name};
 
 use crate::settings::Trust;
 use lines::Lines;

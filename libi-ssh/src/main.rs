@@ -9,7 +9,7 @@
 //! # What is taken
 //! What `ssh -G` prints decides ([`settings`]): a host is taken if everything that is in effect for
 //! it is understood. A start is also declined if the connection would be weaker than the one that
-//! `ssh` would have made (module `algorithms`).
+//! `ssh` would have made ([`algorithms`]).
 //!
 //! # States of a start
 //!
@@ -32,43 +32,46 @@
 //! and no other process of its user may trace it. What a server sends is bounded.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
-mod message_socket;
-#[allow(dead_code)] // until the connection uses it
-mod service;
-#[allow(dead_code)] // until the service uses it
-mod connection;
-#[allow(dead_code)] // until the service uses it
-mod hardening;
-#[allow(dead_code)] // until the connection uses them
 mod algorithms;
-#[allow(dead_code)] // until the service uses it
+mod client;
 mod command_line;
-#[allow(dead_code, unused_imports)] // until the connection uses them
+mod connection;
+mod hardening;
 mod known_hosts;
-#[allow(dead_code, unused_imports)] // until the connection uses them
+mod message_socket;
+mod policy;
+mod service;
 mod settings;
 mod sys;
 
+use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use libi_launch::ssh_client::CLIENT_FD;
 
+use client::Client;
 use message_socket::MessageSocket;
-use service::Outcome;
+
+/// Threads that serve connections. Most of a login is the arithmetic of its key exchange.
+const THREADS: usize = 2;
 
 fn main() -> ExitCode {
     let Some(socket) = sys::inherited_socket(CLIENT_FD.into()) else {
         eprintln!("libi-ssh is started by programs that launch hosts with libi, not by hand.");
         return ExitCode::from(2);
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let served = runtime.and_then(|runtime| {
-        runtime.block_on(async {
-            service::serve(MessageSocket::new(socket)?, |_, _, _| async {
-                Outcome::Declined { why: "nothing can be done yet".to_owned(), of_all: false }
-            })
-            .await
-        })
+    let served = hardening::forbid_inspection().and_then(|()| {
+        hardening::raise_open_files()?;
+        let client = Arc::new(Client::new()?);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
+        runtime.block_on(serve(socket, client))
     });
     if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn serve(socket: std::os::fd::OwnedFd, client: Arc<Client>) -> io::Result<()> {
+    let socket = MessageSocket::new(socket)?;
+    service::serve(socket, |start, streams, taken| Arc::clone(&client).carry_out(start, streams, taken)).await
 }

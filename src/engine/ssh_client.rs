@@ -24,7 +24,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use libi_core::dist::OsBytes;
+use libi_core::dist::{EnvVar, OsBytes};
 use libi_launch::backend::{ClientUse, SpawnSpec};
 use libi_launch::process::{Child, Environment, ExitStatus, FdSource, Signal, Start};
 use libi_launch::ssh_client::{
@@ -150,7 +150,10 @@ fn start(client: &ClientUse, around: &Surroundings<'_>) -> Result<Running, Strin
     let failed = |error: &dyn std::fmt::Display| format!("{program} cannot be started: {error}");
     let kind = (AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
     let (socket, its) = socketpair(kind.0, kind.1, None, kind.2).map_err(|error| failed(&error))?;
-    let mut start = Start::new(program.clone(), around.environment.clone());
+    // The client uses the user's variables, and none of libi's.
+    let is_others = |variable: &&EnvVar| !variable.name().as_bytes().starts_with(b"LIBI_");
+    let environment = around.environment.variables().iter().filter(is_others).cloned().collect();
+    let mut start = Start::new(program.clone(), environment);
     start.fds.insert(1, FdSource::Null);
     start.fds.insert(2, FdSource::Null);
     start.fds.insert(CLIENT_FD, FdSource::File(its.as_fd()));

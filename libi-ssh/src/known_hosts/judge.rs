@@ -70,7 +70,8 @@ pub(crate) struct Learned {
     pub(crate) failed: Message,
 }
 
-const FAILED: &str = "Host key verification failed.";
+/// The last line of a refusal.
+pub(crate) const FAILED: &str = "Host key verification failed.";
 const FRAME: &str = "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@";
 
 /// Judges the key that a host offers.
