@@ -174,3 +174,27 @@ fn hash_for(
     let rank = |way: &Option<HashAlg>| accepted.iter().position(|name| *name == offered.name(*way));
     usable.filter(|way| rank(way).is_some()).min_by_key(|way| rank(way))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_rsa_key_signs_in_the_first_way_that_both_sides_accept() {
+        let key = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQCaaJXgmaOUksJ1ATA+dpzOiul1L2tznafwjkztPS+c+o0sH+A0\
+            At3vnCJprp9ynfA5VwJ8wQMj3t4cdoaTcwzhPa/81vaWJAga0Aeg3+1iHkJmubKZ1YfrcdsOd7TEbDV1\
+            apJ+3vgNgBQqLlvQcnUXQsidR1PWmOFaxRvuWnhjfw==";
+        let offered = match russh::keys::PublicKey::from_openssh(key) {
+            Ok(key) => Offered::Key(key),
+            Err(why) => panic!("{why}"),
+        };
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (sha256, sha512) = (Some(HashAlg::Sha256), Some(HashAlg::Sha512));
+        let both = names(&["ssh-ed25519", "rsa-sha2-256", "rsa-sha2-512"]);
+        assert_eq!(hash_for(&offered, &both, Some(sha512)), Some(sha256));
+        let strong = names(&["rsa-sha2-512"]);
+        assert_eq!(hash_for(&offered, &strong, Some(sha512)), Some(sha512));
+        assert_eq!(hash_for(&offered, &strong, Some(sha256)), None);
+        assert_eq!(hash_for(&offered, &both, None), None);
+    }
+}

@@ -49,10 +49,17 @@ async fn a_reader_that_stops_stops_the_server_and_no_other_host() {
     let server = Server::start().await;
     let (start, ends) = start(server.settings(), server.policy(), "flood");
     let stuck = tokio::spawn(async move { run(start, &Identities::default(), || {}).await });
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let sent = server.flooded();
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(server.flooded(), sent, "the server goes on");
+    let (mut sent, mut rests) = (0, 0);
+    for _ in 0..200 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let now = server.flooded();
+        rests = if now > 0 && now == sent { rests + 1 } else { 0 };
+        sent = now;
+        if rests == 10 {
+            break;
+        }
+    }
+    assert_eq!(rests, 10, "the server goes on");
     assert!(sent < 16 * 1024 * 1024, "{sent} bytes");
     assert_eq!(server.run("say").await.end, Some(End::Code(7)));
     stuck.abort();

@@ -142,6 +142,8 @@ async fn a_dropped_start_closes_its_connection_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let settings = settings_for(listener.local_addr().unwrap().port());
         let (start, _ends) = start(settings, accepting(None), "true");
+        let tasks = tokio::runtime::Handle::current().metrics();
+        let others = tasks.num_alive_tasks();
         let running = tokio::spawn(async move { run(start, &Identities::default(), || {}).await });
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.write_all(&sent).await.unwrap();
@@ -151,5 +153,9 @@ async fn a_dropped_start_closes_its_connection_at_once() {
         let mut rest = Vec::new();
         let read = stream.read_to_end(&mut rest);
         let _ = tokio::time::timeout(Duration::from_secs(1), read).await.expect("still open");
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(tasks.num_alive_tasks(), others);
     }
 }
