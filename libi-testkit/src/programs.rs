@@ -1,4 +1,4 @@
-//! Finds the programs that tests start: those of this crate, and `libi`.
+//! Finds the programs that tests start: those of the test kit, `libi`, and `libi-ssh`.
 //!
 //! `LIBI_TEST_PROGRAMS` names the directory that has them, and the library for C; `.config/nextest.toml`
 //! sets it. Without it the first call in a process has cargo build them, with the profile of that process
@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{LazyLock, Mutex, PoisonError};
+
+use libi_launch::ssh_client::CLIENT_PROGRAM;
 
 const DIRECTORY: &str = "LIBI_TEST_PROGRAMS";
 
@@ -49,6 +51,16 @@ pub fn front() -> &'static str {
 /// Decodes the secret of a session.
 pub fn secret() -> &'static str {
     program("libi-testkit", "libi-test-secret")
+}
+
+/// The client of ssh that holds many connections.
+pub fn ssh_client() -> &'static str {
+    program("libi-ssh", CLIENT_PROGRAM)
+}
+
+/// The server of ssh that costs little.
+pub fn sshd() -> &'static str {
+    program("libi-test-sshd", "libi-test-sshd")
 }
 
 /// The virtual network.
