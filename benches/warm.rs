@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use libi::Backend;
+use libi::{Backend, SshClient};
 use libi_testkit::labs::Sshd;
 use libi_testkit::{native, programs};
 
@@ -198,7 +198,9 @@ fn wrapper(lab: &Sshd) -> (String, PathBuf) {
     use std::os::unix::fs::PermissionsExt;
     let (path, log) = (native::scratch().join("warm-ssh"), native::scratch().join("warm-ssh.log"));
     let _ = std::fs::remove_file(&log);
-    let Backend::Ssh(ssh) = lab.ssh("main") else { panic!("the laboratory has another remote shell") };
+    let Backend::Ssh(ssh) = lab.ssh("main", SshClient::OpenSsh) else {
+        panic!("the laboratory has another remote shell")
+    };
     let config = ssh.config.map(|config| config.to_string()).unwrap_or_default();
     let script = format!(
         "#!/bin/sh\necho called >> {}\nexec ssh -F {config} -o BatchMode=yes \"$@\"\n",

@@ -1,6 +1,6 @@
-//! Real processes launched through a real sshd: everything that members do, whatever their users'
-//! shells print; what is left when a process is killed; servers that refuse; and what is said of a
-//! launch that fails.
+//! Real processes launched through a real sshd, by each client of ssh: everything that members do,
+//! whatever their users' shells print; which keys and algorithms are accepted; what is left when a
+//! process is killed; servers that refuse; and what is said of a launch that fails.
 //!
 //! The servers are those of `libi-testkit/labs/sshd`, for which every address of 127.0.0.0/8 is a host of
 //! its own.
@@ -12,6 +12,8 @@ mod agents;
 mod clush;
 #[path = "sshd/failures.rs"]
 mod failures;
+#[path = "sshd/keys.rs"]
+mod keys;
 #[path = "sshd/kills.rs"]
 mod kills;
 #[path = "sshd/limits.rs"]
@@ -20,15 +22,33 @@ mod limits;
 mod shells;
 #[path = "sshd/talking.rs"]
 mod talking;
+#[path = "sshd/ways.rs"]
+mod ways;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use libi::{Backend, LaunchOptions};
+use libi::{Backend, Exit, FrontEnd, LaunchOptions, SshClient};
+use libi_testkit::labs::{Marked, Sshd};
+use libi_testkit::local::{Heard, launch_with};
 
 /// How long a launch may take on a machine that does much else. What is to fail in time has
 /// deadlines of its own.
 const TIMEOUT: Duration = Duration::from_secs(120);
+/// The clients of ssh that every test goes through.
+const CLIENTS: &[SshClient] = &[SshClient::OpenSsh];
 
 fn options(backend: Backend) -> LaunchOptions {
     LaunchOptions::local().backend(backend).deadline(TIMEOUT).loopback(true)
+}
+
+/// Launches one host, which is to join and to end well.
+fn joins(lab: &Sshd, what: &str, backend: Backend) {
+    let (mark, front, began) = (Marked::new(), FrontEnd::new().unwrap(), Instant::now());
+    let members = mark.program(&lab.member(), "n5", &["join", "finish:30000"]);
+    let session = launch_with(&front, &[members], &options(backend));
+    println!("{what:48} {:>8.3} s  joined", began.elapsed().as_secs_f64());
+    let heard = Heard::all(&front);
+    assert_eq!(heard.exits.get(&0), Some(&Exit::Code(0)), "{what}: {}", heard.described());
+    drop((session, front));
+    mark.nothing_is_left();
 }

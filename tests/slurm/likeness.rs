@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Stdio;
 
-use libi::{Backend, Exit, FrontEnd, MemberLimits, OsBytes, Stream};
+use libi::{Backend, Exit, FrontEnd, MemberLimits, OsBytes, SshClient, Stream};
 
 use crate::jobs::said;
 use crate::options;
@@ -58,7 +58,7 @@ fn plays_a_front_end_that_launches_over_ssh_and_over_srun() {
     let (mark, directory) = (Marked::new(), lab.path("log"));
     let over = |hosts, backend| seen(&lab.member(), &mark, &directory, hosts, backend);
     let by_srun = over("s0001:2,s0002,s0001,s0003", lab.srun().into());
-    let by_ssh = over("n1:2,n2,n1,n3", sshd.ssh("main"));
+    let by_ssh = over("n1:2,n2,n1,n3", sshd.ssh("main", SshClient::OpenSsh));
     println!("{by_srun:#?}");
     assert_eq!(by_srun, by_ssh);
     let out = &by_srun.0[&(0, Stream::Out)];

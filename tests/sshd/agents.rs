@@ -1,14 +1,14 @@
 //! Any programs through real ssh: agents that are installed, and agents that are sent.
 
-use libi::{Agent, Delivery, Exit, FrontEnd, LaunchOptions, OsBytes, Programs};
+use libi::{Agent, Delivery, Exit, FrontEnd, LaunchOptions, OsBytes, Programs, SshClient};
 use libi_testkit::labs::{Marked, Sshd};
 use libi_testkit::local::{Heard, launch_with};
 use libi_testkit::{native, programs};
 
-use crate::options;
+use crate::{CLIENTS, options};
 
-fn with(lab: &Sshd, agent: Agent) -> LaunchOptions {
-    options(lab.ssh("main")).agent(agent).programs(Programs::Any)
+fn with(lab: &Sshd, client: SshClient, agent: Agent) -> LaunchOptions {
+    options(lab.ssh("main", client)).agent(agent).programs(Programs::Any)
 }
 
 /// Runs a script on these hosts; what each rank has printed.
@@ -30,10 +30,12 @@ fn any_program_runs_on_64_hosts_and_every_line_arrives() {
     let agent = lab.bring(programs::agent(), "agent");
     let agent = Agent::new(OsBytes::try_from(agent.as_str()).unwrap());
     let script = "echo $LIBI_RANK of $LIBI_SIZE on $LIBI_HOST; umask; echo last";
-    let said = run(&with(&lab, agent), "127.0.1.[1-64]", script);
-    for (rank, said) in said.iter().enumerate() {
-        let first = format!("{rank} of 64 on 127.0.1.{}\n", rank + 1);
-        assert!(said.starts_with(&first) && said.ends_with("\nlast\n"), "{said}");
+    for client in CLIENTS {
+        let said = run(&with(&lab, *client, agent.clone()), "127.0.1.[1-64]", script);
+        for (rank, said) in said.iter().enumerate() {
+            let first = format!("{rank} of 64 on 127.0.1.{}\n", rank + 1);
+            assert!(said.starts_with(&first) && said.ends_with("\nlast\n"), "{client}: {said}");
+        }
     }
 }
 
@@ -48,7 +50,11 @@ fn an_agent_is_sent_along_the_tree_to_hosts_that_lack_it() {
     std::fs::remove_file(&small).unwrap();
     println!("{} bytes", file.len());
     let agent = Agent::new(OsBytes::try_from("/no/such/libi-agent").unwrap()).delivery(Delivery::of(file));
-    let options = with(&lab, agent).strategy("kary:3".parse().unwrap());
+    CLIENTS.iter().for_each(|client| is_sent(&with(&lab, *client, agent.clone())));
+}
+
+fn is_sent(options: &LaunchOptions) {
+    let options = options.clone().strategy("kary:3".parse().unwrap());
     let said = run(
         &options,
         "127.0.1.[1-16]",

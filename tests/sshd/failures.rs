@@ -5,9 +5,11 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use libi::{Backend, OsBytes, Shell};
+use libi::{Backend, OsBytes, Shell, Ssh, SshClient};
 
+use crate::CLIENTS;
 use libi_testkit::labs::Sshd;
 use libi_testkit::table::{Fake, Row, keep, play};
 
@@ -15,18 +17,41 @@ fn row<'a>(what: &'a str, backend: Backend, says: &'a [&'a str]) -> Row<'a> {
     Row::new(what, "n5", backend, says)
 }
 
-fn through(fake: &Fake, lab: &Sshd, options: &[&str]) -> Backend {
+fn through(fake: &Fake, lab: &Sshd, options: &[&str], client: SshClient) -> Backend {
     let port = format!("Port={}", fake.port);
-    lab.backend("main", &[options, &[port.as_str()]].concat())
+    lab.backend("main", &[options, &[port.as_str()]].concat(), client)
 }
 
-/// ssh in a network of its own, which is like this.
-fn in_network(lab: &Sshd, network: &str, options: &[&str]) -> Backend {
-    let Backend::Shell(ssh) = lab.backend("main", options) else { unreachable!("that is what it is") };
-    let script = format!("ip link set lo up; {network}; exec ssh \"$@\"");
-    let before = ["-n", "sh", "-c", &script, "sh"].map(|word| OsBytes::new(word).unwrap());
-    let args = before.into_iter().chain(ssh.args).collect();
-    Backend::Shell(Shell { args, ..Shell::new(OsBytes::new("unshare").unwrap()) })
+/// The client in a network of its own, which is like this.
+fn in_network(lab: &Sshd, network: &str, options: &[&str], client: SshClient) -> Backend {
+    let script = |program: &str| format!("ip link set lo up; {network}; exec {program} \"$@\"");
+    match lab.backend("main", options, client) {
+        Backend::Shell(ssh) => {
+            let before = ["-n", "sh", "-c", &script("ssh"), "sh"].map(word);
+            let args = before.into_iter().chain(ssh.args).collect();
+            Backend::Shell(Shell { args, ..Shell::new(word("unshare")) })
+        }
+        Backend::Ssh(ssh) => {
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            let file = lab.path(&format!("client-{}", NEXT.fetch_add(1, Relaxed)));
+            let script = script(&lab.client_program());
+            let text = format!("#!/bin/sh\nexec unshare -n sh -c '{}' sh\n", script.replace('\'', "'\\''"));
+            std::fs::write(&file, text).unwrap();
+            mode(&file, 0o755);
+            Backend::Ssh(Ssh { client_program: word(&file), ..ssh })
+        }
+        _ => unreachable!("the laboratory has another remote shell"),
+    }
+}
+
+/// A client that is not there.
+fn missing(lab: &Sshd, client: SshClient) -> Backend {
+    match lab.ssh("main", client) {
+        Backend::Ssh(ssh) if client != SshClient::OpenSsh => {
+            Backend::Ssh(Ssh { client_program: word("no-such-ssh"), ..ssh })
+        }
+        _ => Backend::Shell(Shell { args: Vec::new(), ..Shell::new(word("no-such-ssh")) }),
+    }
 }
 
 fn word(text: &str) -> OsBytes {
@@ -40,8 +65,14 @@ fn mode(path: &str, mode: u32) {
 #[test]
 fn every_failure_is_reported_in_time_with_its_cause() {
     let Some(lab) = Sshd::up() else { return };
-    let lab = &*lab;
-    let main = |options: &[&str]| lab.backend("main", options);
+    CLIENTS.iter().for_each(|client| failures_are_reported(&lab, *client));
+}
+
+fn failures_are_reported(lab: &Sshd, client: SshClient) {
+    let on = |server: &str, options: &[&str]| lab.backend(server, options, client);
+    let main = |options: &[&str]| on("main", options);
+    let through = |fake, options: &[&str]| through(fake, lab, options, client);
+    let in_network = |network, options: &[&str]| in_network(lab, network, options, client);
 
     let no_keys = "UserKnownHostsFile=/dev/null";
     // The client's own key is certainly not the server's.
@@ -93,7 +124,11 @@ fn every_failure_is_reported_in_time_with_its_cause() {
                 inet t c tcp dport 22 drop";
     let barred = "ip route add unreachable 10.9.9.0/24";
     let far = ["ConnectTimeout=2"];
-    let missing = Shell { args: Vec::new(), ..Shell::new(word("no-such-ssh")) };
+    // Only ssh itself starts programs to connect.
+    let proxy_says: &[&str] = match client {
+        SshClient::Builtin => &["exited 255", "`ProxyCommand` is set"],
+        _ => &["exited 255", "UNKNOWN port 65535"],
+    };
 
     // Its shell goes on when it is let, and what it starts then is not wanted any more.
     let let_go = || {
@@ -104,24 +139,19 @@ fn every_failure_is_reported_in_time_with_its_cause() {
         row("the name does not resolve", main(&[]), &["Could not resolve hostname"])
             .host("no-such-host.invalid"),
         row("nothing listens at the port", main(&["Port=1"]), &["Connection refused"]),
-        row("packets vanish", in_network(lab, lost, &far), &["Connection timed out"]).host("10.9.9.9"),
-        row(
-            "packets vanish, and ssh has no timeout",
-            in_network(lab, lost, &[]),
-            &["timed out while starting"],
-        )
-        .host("10.9.9.9")
-        .hangs(),
-        row("there is no network", in_network(lab, "true", &far), &["Network is unreachable"])
-            .host("10.9.9.9"),
-        row("there is no route", in_network(lab, barred, &far), &["No route to host"]).host("10.9.9.9"),
+        row("packets vanish", in_network(lost, &far), &["Connection timed out"]).host("10.9.9.9"),
+        row("packets vanish, and ssh has no timeout", in_network(lost, &[]), &["timed out while starting"])
+            .host("10.9.9.9")
+            .hangs(),
+        row("there is no network", in_network("true", &far), &["Network is unreachable"]).host("10.9.9.9"),
+        row("there is no route", in_network(barred, &far), &["No route to host"]).host("10.9.9.9"),
         row("the host's key is not known", main(&[no_keys]), &["unknown host key"]),
         row("the host's key has changed", main(&[&changed]), &["host key changed"]),
-        row("the user's key is refused", lab.backend("strict", &[]), &["Permission denied"]),
-        row("the server wants a password", lab.backend("passwords", &[]), &["Permission denied (password)"]),
+        row("the user's key is refused", on("strict", &[]), &["Permission denied"]),
+        row("the server wants a password", on("passwords", &[]), &["Permission denied (password)"]),
         row(
             "two keys are one too many",
-            lab.backend("impatient", &[&stranger_key]),
+            on("impatient", &[&stranger_key]),
             &["Too many authentication failures"],
         ),
         row("the user does not exist", main(&[]), &["Permission denied"]).user("libi-nobody"),
@@ -132,35 +162,35 @@ fn every_failure_is_reported_in_time_with_its_cause() {
             &["exited 1", "This account is currently not available"],
         )
         .user(&no_login),
-        row("MaxStartups are taken", lab.backend("full", &[]), &["exited 255", "Connection "]).hangs(),
-        row("MaxSessions is 0", lab.backend("nosessions", &[]), &["exited 255", "open failed"]),
+        row("MaxStartups are taken", on("full", &[]), &["exited 255", "Connection "]).hangs(),
+        row("MaxSessions is 0", on("nosessions", &[]), &["exited 255", "open failed"]),
         row(
             "ForceCommand is another program",
-            lab.backend("other", &[]),
+            on("other", &[]),
             &["exited 0 without joining", "this is a mail server"],
         ),
         row(
             "sshd is killed when it has started the command",
-            lab.backend("dying", &[]),
+            on("dying", &[]),
             &["exited 255", "connection lost"],
         ),
         row(
             "the server closes in the middle of its banner",
-            through(&leaving, lab, &[]),
+            through(&leaving, &[]),
             &["exited 255", "Connection "],
         )
         .hangs(),
-        row("the server leaves at once", through(&gone, lab, &[]), &["exited 255", "Connection "]).hangs(),
-        row("the server says nothing", through(&silent, lab, &[]), &["timed out while starting"]).hangs(),
+        row("the server leaves at once", through(&gone, &[]), &["exited 255", "Connection "]).hangs(),
+        row("the server says nothing", through(&silent, &[]), &["timed out while starting"]).hangs(),
         row(
             "the server says nothing, and ssh has a timeout",
-            through(&silent, lab, &far),
+            through(&silent, &far),
             &["exited 255", "timed out"],
         ),
-        row("the server is something else", through(&web, lab, &[]), &["exited 255", "invalid"]),
-        row("there is no such ssh here", Backend::Shell(missing), &["cannot be started", "no-such-ssh"]),
+        row("the server is something else", through(&web, &[]), &["exited 255", "invalid"]),
+        row("there is no such ssh here", missing(lab, client), &["cannot be started", "no-such-ssh"]),
         row("ssh does not know an option", main(&["NoSuchOption=1"]), &["exited 255", "line 0"]),
-        row("the proxy ends", main(&["ProxyCommand=false"]), &["exited 255", "UNKNOWN port 65535"]).hangs(),
+        row("the proxy ends", main(&["ProxyCommand=false"]), proxy_says).hangs(),
         row("there is no such program", main(&[]), &["exited 127", "/no/such/program"])
             .with(|members| members.executable = word("/no/such/program")),
         row("program not executable", main(&[]), &["exited 126", "Permission denied"])
@@ -184,6 +214,7 @@ fn every_failure_is_reported_in_time_with_its_cause() {
         row("the program is not one of ours", main(&[]), &["exited 0 without joining"])
             .with(|members| members.executable = word("/bin/true")),
     ];
+    println!("{client}:");
     play(&rows, &lab.member());
     assert!(rows.len() >= 20);
     drop(occupant);

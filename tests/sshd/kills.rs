@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use libi::{
     Agent, Delivery, Engine, Exit, FrontEnd, LaunchOptions, LinkPolicy, OnLoss, OsBytes, Policy, Programs,
-    Shape, Strategy,
+    Shape, SshClient, Strategy,
 };
 
-use crate::options;
+use crate::{CLIENTS, options};
 use libi_testkit::labs::{MARK, Marked, Process, Sshd, within};
 use libi_testkit::local::{Heard, launch_with, status};
 use libi_testkit::processes::environment;
@@ -18,16 +18,17 @@ use libi_testkit::programs;
 const HOSTS: usize = 24;
 const LIST: &str = "n[0-23]:2";
 const ROLE: &str = "LIBI_TEST_ROLE";
+const CLIENT: &str = "LIBI_TEST_CLIENT";
 const TIMEOUT: Duration = Duration::from_secs(100);
 
 /// A front end in a process of its own; it does not survive the test.
 struct Front(Child);
 
 impl Front {
-    fn start(mark: &Marked) -> Self {
+    fn start(mark: &Marked, client: SshClient) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "--ignored", "--test-threads=1", "kills::plays_the_front_end"]);
-        command.env(ROLE, &mark.0).stdin(Stdio::null()).stdout(Stdio::null());
+        command.env(ROLE, &mark.0).env(CLIENT, client.to_string()).stdin(Stdio::null()).stdout(Stdio::null());
         Self(command.spawn().unwrap())
     }
 }
@@ -48,7 +49,8 @@ fn plays_the_front_end() {
     let lab = Sshd::of_another_process();
     let front = FrontEnd::new().unwrap();
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let _session = front.start_all(&[members], &options(lab.ssh("main"))).unwrap();
+    let client = std::env::var(CLIENT).unwrap().parse().unwrap();
+    let _session = front.start_all(&[members], &options(lab.ssh("main", client))).unwrap();
     while front.next_event(Duration::from_secs(600)).is_some() {}
 }
 
@@ -59,13 +61,15 @@ fn leaders(mark: &Marked) -> Vec<Process> {
 /// When so many members are there, which they may be long before the session is up.
 fn front_end_is_killed_when(members: usize) {
     let Some(_lab) = Sshd::up() else { return };
-    let mark = Marked::new();
-    let front = Front::start(&mark);
-    within(TIMEOUT, &format!("{members} members are there"), || {
-        mark.processes().iter().filter(|process| process.is_member).count() >= members
-    });
-    drop(front);
-    mark.nothing_is_left();
+    for client in CLIENTS {
+        let mark = Marked::new();
+        let front = Front::start(&mark, *client);
+        within(TIMEOUT, &format!("{members} members are there"), || {
+            mark.processes().iter().filter(|process| process.is_member).count() >= members
+        });
+        drop(front);
+        mark.nothing_is_left();
+    }
 }
 
 #[test]
@@ -86,9 +90,13 @@ fn nothing_survives_a_front_end_that_is_killed_when_all_is_up() {
 #[test]
 fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_session() {
     let Some(lab) = Sshd::up() else { return };
+    CLIENTS.iter().for_each(|client| what_hangs_on_a_leader_goes_with_it(&lab, *client));
+}
+
+fn what_hangs_on_a_leader_goes_with_it(lab: &Sshd, client: SshClient) {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let options = options(lab.ssh("main")).policy(Policy::AtLeast(1)).settle(Some(Duration::MAX));
+    let options = options(lab.ssh("main", client)).policy(Policy::AtLeast(1)).settle(Some(Duration::MAX));
     let session = front.launch(&members, &options).unwrap();
     let report = session.report().unwrap();
     assert_eq!(report.joined(), HOSTS, "{report}");
@@ -115,7 +123,17 @@ const VICTIM: u32 = 3;
 /// Kills the process that leads one of a chain of hosts while members make calls. Its ssh ends with it, and the
 /// servers that have started the hosts below end their sessions: that does not end the hosts, which find another
 /// parent.
-fn a_killed_leader_costs_its_host_alone(lab: &Sshd, options: LaunchOptions, kill_leader: fn(&Marked)) {
+fn a_killed_leader_costs_its_host_alone(
+    lab: &Sshd,
+    change: impl Fn(LaunchOptions) -> LaunchOptions,
+    kill_leader: fn(&Marked),
+) {
+    for client in CLIENTS {
+        a_kill_costs_one_host(lab, change(options(lab.ssh("main", *client))), kill_leader);
+    }
+}
+
+fn a_kill_costs_one_host(lab: &Sshd, options: LaunchOptions, kill_leader: fn(&Marked)) {
     const HOSTS: u32 = 6;
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let words = ["join", "talk:survive:2000:7:9999", "finish:60000"];
@@ -155,14 +173,14 @@ fn kill_agent(mark: &Marked) {
 #[test]
 fn a_leader_that_is_killed_while_calls_go_on_costs_its_host_alone() {
     let Some(lab) = Sshd::up() else { return };
-    a_killed_leader_costs_its_host_alone(&lab, options(lab.ssh("main")).engine(Engine::Apart), kill_leader);
+    a_killed_leader_costs_its_host_alone(&lab, |options| options.engine(Engine::Apart), kill_leader);
 }
 
 #[test]
 fn where_links_stay_in_the_channels_of_ssh_a_killed_leader_costs_its_host_alone_as_well() {
     let Some(lab) = Sshd::up() else { return };
-    let options = options(lab.ssh("main")).engine(Engine::Apart).links(LinkPolicy::Channel);
-    a_killed_leader_costs_its_host_alone(&lab, options, kill_leader);
+    let apart = |options: LaunchOptions| options.engine(Engine::Apart).links(LinkPolicy::Channel);
+    a_killed_leader_costs_its_host_alone(&lab, apart, kill_leader);
 }
 
 /// The helpers that reach the hosts below it run from files that are sent there again.
@@ -171,16 +189,22 @@ fn a_killed_agent_that_was_sent_to_its_host_costs_that_alone() {
     let Some(lab) = Sshd::up() else { return };
     let file = std::fs::read(programs::agent()).unwrap();
     let agent = Agent::new(OsBytes::try_from("/no/such/libi-agent").unwrap()).delivery(Delivery::of(file));
-    let options = options(lab.ssh("main")).agent(agent).programs(Programs::Any).links(LinkPolicy::Channel);
-    a_killed_leader_costs_its_host_alone(&lab, options, kill_agent);
+    let sent = |options: LaunchOptions| {
+        options.agent(agent.clone()).programs(Programs::Any).links(LinkPolicy::Channel)
+    };
+    a_killed_leader_costs_its_host_alone(&lab, sent, kill_agent);
 }
 
 #[test]
 fn a_front_end_that_ends_in_the_midst_of_its_launch_leaves_nothing() {
     let Some(lab) = Sshd::up() else { return };
+    CLIENTS.iter().for_each(|client| a_front_end_that_ends_leaves_nothing(&lab, *client));
+}
+
+fn a_front_end_that_ends_leaves_nothing(lab: &Sshd, client: SshClient) {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let session = front.start_all(&[members], &options(lab.ssh("main"))).unwrap();
+    let session = front.start_all(&[members], &options(lab.ssh("main", client))).unwrap();
     within(TIMEOUT, "some members are there", || leaders(&mark).len() >= HOSTS / 3);
     drop(session);
     mark.nothing_is_left();
@@ -190,9 +214,13 @@ fn a_front_end_that_ends_in_the_midst_of_its_launch_leaves_nothing() {
 #[test]
 fn a_program_that_never_joins_and_hears_nothing_ends_with_the_launch_that_is_given_up() {
     let Some(lab) = Sshd::up() else { return };
+    CLIENTS.iter().for_each(|client| a_program_that_hears_nothing_ends(&lab, *client));
+}
+
+fn a_program_that_hears_nothing_ends(lab: &Sshd, client: SshClient) {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let program = mark.program("/bin/sleep", "n[0-5]", &["1000"]);
-    let options = options(lab.ssh("main")).deadline(Duration::from_secs(5));
+    let options = options(lab.ssh("main", client)).deadline(Duration::from_secs(5));
     let session = front.start(&program, &options).unwrap();
     let sleeps = || {
         let named = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -210,11 +238,18 @@ fn a_program_that_never_joins_and_hears_nothing_ends_with_the_launch_that_is_giv
 #[test]
 fn who_was_released_lives_on_when_nothing_else_is_left() {
     let Some(lab) = Sshd::up() else { return };
+    CLIENTS.iter().for_each(|client| released_members_live_on(&lab, *client));
+}
+
+fn released_members_live_on(lab: &Sshd, client: SshClient) {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let end = lab.path(&format!("end-{}", mark.0));
     let words = ["join", "finalize:60000", &format!("await:{end}")];
-    let session =
-        launch_with(&front, &[mark.program(&lab.member(), "n[0-3]", &words)], &options(lab.ssh("main")));
+    let session = launch_with(
+        &front,
+        &[mark.program(&lab.member(), "n[0-3]", &words)],
+        &options(lab.ssh("main", client)),
+    );
     assert_eq!(Heard::all(&front).released.len(), 4);
     drop((session, front));
     mark.processes().iter().filter(|process| !process.is_leader).for_each(Process::kill);

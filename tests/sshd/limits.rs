@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use libi::{Exit, FrontEnd, Policy};
 
-use crate::options;
+use crate::{CLIENTS, options};
 use libi_testkit::labs::{Marked, Sshd};
 use libi_testkit::local::Heard;
 use libi_testkit::programs;
@@ -14,18 +14,21 @@ use libi_testkit::programs;
 fn a_server_that_lets_few_begin_at_a_time_slows_a_launch_of_64_hosts_down_and_no_more() {
     let Some(lab) = Sshd::up() else { return };
     lab.serve("few", &["MaxStartups 2:100:4"]);
-    let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
-    let members = mark.program(&lab.member(), "n[0-63]", &["join", "finish:60000"]);
-    let options = options(lab.ssh("few")).policy(Policy::AtLeast(1)).settle(Some(Duration::MAX));
-    let session = front.launch_all(&[members], &options).unwrap_or_else(|error| panic!("{error}")).remove(0);
-    let report = session.report().unwrap();
-    let attempts: u32 = report.hosts().iter().map(|host| host.attempts).sum();
-    let most = report.hosts().iter().map(|host| host.attempts).max();
-    println!("{report}; {attempts} attempts, {most:?} at most");
-    assert_eq!(report.joined(), 64, "{report}");
-    let heard = Heard::all(&front);
-    assert!(heard.exits.values().all(|exit| *exit == Exit::Code(0)), "{}", heard.described());
-    drop((session, front));
+    for client in CLIENTS {
+        let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
+        let members = mark.program(&lab.member(), "n[0-63]", &["join", "finish:60000"]);
+        let options = options(lab.ssh("few", *client)).policy(Policy::AtLeast(1)).settle(Some(Duration::MAX));
+        let session =
+            front.launch_all(&[members], &options).unwrap_or_else(|error| panic!("{error}")).remove(0);
+        let report = session.report().unwrap();
+        let attempts: u32 = report.hosts().iter().map(|host| host.attempts).sum();
+        let most = report.hosts().iter().map(|host| host.attempts).max();
+        println!("{client}: {report}; {attempts} attempts, {most:?} at most");
+        assert_eq!(report.joined(), 64, "{report}");
+        let heard = Heard::all(&front);
+        assert!(heard.exits.values().all(|exit| *exit == Exit::Code(0)), "{}", heard.described());
+        drop((session, front));
+    }
     lab.stop("few");
 }
 

@@ -1,8 +1,8 @@
 //! Login shells that read what people have written for themselves, and print what they like.
 
-use libi::{Exit, FrontEnd, LinkPolicy, Stream};
+use libi::{Exit, FrontEnd, LinkPolicy, SshClient, Stream};
 
-use crate::options;
+use crate::{CLIENTS, options};
 use libi_testkit::labs::{Marked, Sshd};
 use libi_testkit::local::{Heard, launch_with};
 
@@ -26,6 +26,10 @@ const WORDS: [&str; 9] =
 #[test]
 fn whatever_login_shells_print_members_join_and_get_their_words_unchanged() {
     let Some(lab) = Sshd::up() else { return };
+    CLIENTS.iter().for_each(|client| words_arrive(&lab, *client));
+}
+
+fn words_arrive(lab: &Sshd, client: SshClient) {
     for (name, shell, file, text) in SHELLS {
         let user = lab.user(name, shell);
         lab.write_home(&user, file, text);
@@ -38,7 +42,7 @@ fn whatever_login_shells_print_members_join_and_get_their_words_unchanged() {
         let odd = WORDS.concat();
         let members = members.current_dir("/usr/lib/../share").env("ODD", &odd);
         // The links are where the noise is.
-        let options = options(lab.ssh("main")).links(LinkPolicy::Channel);
+        let options = options(lab.ssh("main", client)).links(LinkPolicy::Channel);
         let session = launch_with(&front, &[members], &options);
         let heard = Heard::all(&front);
         let said: String = WORDS.iter().map(|word| format!("<{word}>\n")).collect();

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use libi::{FrontEnd, LinkPolicy, SessionId};
+use libi::{FrontEnd, LinkPolicy, SessionId, SshClient};
 
-use crate::options;
+use crate::{CLIENTS, options};
 use libi_testkit::cases::Session;
 use libi_testkit::labs::{MARK, Marked, Sshd};
 use libi_testkit::launching::{Launch, launches};
@@ -14,8 +14,10 @@ use libi_testkit::playing::{Endings, play_front_end};
 
 fn all_operations_come_out(links: LinkPolicy) {
     let Some(lab) = Sshd::up() else { return };
-    let options = options(lab.ssh("main")).links(links);
-    operations::all_come_out(&lab.member(), "n[0-127]:2", 256, &options);
+    for client in CLIENTS {
+        let options = options(lab.ssh("main", *client)).links(links);
+        operations::all_come_out(&lab.member(), "n[0-127]:2", 256, &options);
+    }
 }
 
 #[test]
@@ -37,6 +39,10 @@ fn launch_of(file: &str, size: u32) -> Option<Launch> {
 #[test]
 fn cases_come_out_as_if_done_serially() {
     let Some(lab) = Sshd::up() else { return };
+    CLIENTS.iter().for_each(|client| cases_come_out(&lab, *client));
+}
+
+fn cases_come_out(lab: &Sshd, client: SshClient) {
     for (file, size) in
         [("collective", 33), ("reduce", 33), ("exchange", 33), ("p2p", 33), ("kvs", 8), ("mixed", 17)]
     {
@@ -45,14 +51,14 @@ fn cases_come_out_as_if_done_serially() {
         let distributions = launch.distributions_of(&lab.member(), SessionId(0), &launch.words());
         let marked = |one: libi::Distribution| one.env(MARK, &mark.0);
         let distributions: Vec<_> = distributions.into_iter().map(marked).collect();
-        let options = options(lab.ssh("main")).strategy(launch.strategy);
+        let options = options(lab.ssh("main", client)).strategy(launch.strategy);
         let session = launch_with(&front, &distributions, &options);
         let played = play_front_end(&launch, &session);
         let mut endings = Endings::default();
         endings.follow(&front, &[session.id()]);
         endings.are_good(session.id(), &launch, &played);
         let cases = launch.sessions.len();
-        println!("{file}: {cases} cases on {} hosts in {:?}", launch.hosts(), began.elapsed());
+        println!("{client}, {file}: {cases} cases on {} hosts in {:?}", launch.hosts(), began.elapsed());
         drop((session, front));
         mark.nothing_is_left();
     }

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::mem::ManuallyDrop;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
-use libi::{Backend, OsBytes, Shell, Ssh};
+use libi::{Backend, OsBytes, Shell, Ssh, SshClient};
+use libi_launch::ssh_client::CLIENT_PROGRAM;
 
 use super::{Alone, Script, are_asked_for};
+use crate::programs;
 
 const SCRIPT: Script = Script("sshd");
 const SERVER: &str = "/usr/sbin/sshd";
@@ -76,18 +78,43 @@ impl Sshd {
         SCRIPT.run(&["stop", name]);
     }
 
-    /// How hosts are reached that this server is on, as users would.
-    pub fn ssh(&self, server: &str) -> Backend {
-        let config = OsBytes::new(self.path(&format!("{server}.config"))).unwrap();
-        Backend::Ssh(Ssh { config: Some(config), ..Ssh::new() })
+    /// How hosts are reached that this server is on, as users would, by this client.
+    pub fn ssh(&self, server: &str, client: SshClient) -> Backend {
+        Backend::Ssh(self.by(client, server))
     }
 
-    /// The same without what `Ssh` adds; these options of ssh count more than all others.
-    pub fn backend(&self, server: &str, options: &[&str]) -> Backend {
+    /// The same without what `Ssh` adds, if the client is OpenSSH's; these options of ssh count more
+    /// than all others.
+    pub fn backend(&self, server: &str, options: &[&str], client: SshClient) -> Backend {
+        if client != SshClient::OpenSsh {
+            let options = options.iter().map(|option| OsBytes::new(*option).unwrap()).collect();
+            return Backend::Ssh(Ssh { options, ..self.by(client, server) });
+        }
         let config = self.path(&format!("{server}.config"));
         let options = options.iter().flat_map(|option| ["-o", option]);
         let args = options.chain(["-F", &config]).map(|word| OsBytes::new(word).unwrap()).collect();
         Backend::Shell(Shell { args, ..Shell::new(OsBytes::new("ssh").unwrap()) })
+    }
+
+    fn by(&self, client: SshClient, server: &str) -> Ssh {
+        let config = OsBytes::new(self.path(&format!("{server}.config"))).unwrap();
+        let usual = Ssh { config: Some(config), client, ..Ssh::new() };
+        if client == SshClient::OpenSsh {
+            return usual;
+        }
+        Ssh { client_program: OsBytes::new(self.client_program()).unwrap(), ..usual }
+    }
+
+    /// The client of ssh that holds many connections, where all users may execute it.
+    pub fn client_program(&self) -> String {
+        static BROUGHT: Mutex<()> = Mutex::new(());
+        let _one_at_a_time = BROUGHT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let path = self.path(CLIENT_PROGRAM);
+        // A file that is executed cannot be written again.
+        if !Path::new(&path).exists() {
+            self.bring(programs::ssh_client(), CLIENT_PROGRAM);
+        }
+        path
     }
 
     /// Another program, where all users may execute it.
