@@ -11,10 +11,10 @@
 //! the options of both profiles, `own` and `fast`. The loops run as many ssh at a time as proved
 //! fastest in a first pass.
 //!
-//! The output is the median, minimum and maximum of the wall time over rounds (5 unless given), until the last
-//! member has joined or the last ssh has ended; processor time per host until then, of the processes
-//! that launch (the front end, members, ssh and libi-ssh) and of the whole machine; and the ratio of
-//! the wall time to the loop with the options of `own`. Links may be direct.
+//! The output is the median, minimum and maximum of the wall time over rounds (5 unless given), until
+//! the last member has joined or the last ssh has ended; processor time per host until then, of the
+//! processes that launch (the front end, members, ssh and libi-ssh) and of the whole machine; and the
+//! ratio of the wall time to the loop with the options of `own`. Links may be direct.
 #![allow(unsafe_code, reason = "the length of a tick is asked of the operating system")]
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 

@@ -1,10 +1,13 @@
 //! A server of ssh that costs little, so that clients can be measured: one process serves all
 //! connections, without a process, a sandbox or a login for each.
 //!
-//! It listens on one address (`0.0.0.0` serves all of 127.0.0.0/8), prints its port, and ends with all commands when its
-//! standard input is closed. It serves any user who has the key, and runs commands as its own user,
-//! by `/bin/sh -c`. It answers with one algorithm of each kind ([`session`]). Not for networks that
-//! are not trusted.
+//! It listens on one address (`0.0.0.0` serves all of 127.0.0.0/8), prints its port, and ends with
+//! all commands when its standard input is closed. It accepts any user name with the key, and runs
+//! commands as its own user, by `/bin/sh -c`. It offers one algorithm of each kind ([`session`]).
+//! Not for networks that are not trusted.
+//!
+//! Unlike sshd it kills the process group of a command whose connection ends, so that nothing is
+//! left of a measurement: hosts do not outlive the process that has launched them.
 
 mod command;
 mod session;
