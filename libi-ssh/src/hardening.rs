@@ -31,26 +31,4 @@ mod tests {
         let hard = raise_open_files().unwrap();
         assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap(), (hard, hard));
     }
-
-    /// Run by the next test.
-    #[test]
-    #[ignore = "starts itself again"]
-    fn started_with_variables() {
-        forget_variables().unwrap();
-        let names = std::env::vars_os().map(|(name, _)| name);
-        assert!(names.into_iter().all(|name| !name.as_encoded_bytes().starts_with(b"LIBI_")));
-        assert_eq!(std::env::var("OTHER").unwrap(), "kept");
-    }
-
-    #[test]
-    fn variables_of_libi_are_forgotten() {
-        let mut again = Command::new(std::env::current_exe().unwrap());
-        let again = again
-            .args(["--ignored", "--exact", "hardening::tests::started_with_variables"])
-            .env("LIBI_SECRET", "1")
-            .env("OTHER", "kept");
-        let output = again.output().unwrap();
-        let printed = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
-    }
 }

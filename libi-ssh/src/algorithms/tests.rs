@@ -75,16 +75,15 @@ fn a_mac_that_is_not_supported_declines_only_where_it_is_used() {
 
 #[test]
 fn nothing_in_common_is_told_in_the_words_of_ssh() {
-    let address = "127.0.0.1".parse().unwrap();
-    let words = |server: &Offer| agree(&ours(), server, false).unwrap_err().words(address, 10522);
+    let words = |server: &Offer| agree(&ours(), server, false).unwrap_err().words();
     assert_eq!(
         words(&server("diffie-hellman-group1-sha1,ext-info-s", "ssh-ed25519", "aes128-ctr", "x")).unwrap(),
-        "Unable to negotiate with 127.0.0.1 port 10522: no matching key exchange method found. \
+        "no matching key exchange method found. \
          Their offer: diffie-hellman-group1-sha1,ext-info-s"
     );
     assert_eq!(
         words(&server("curve25519-sha256", "ssh-dss", "aes128-ctr", "x")).unwrap(),
-        "Unable to negotiate with 127.0.0.1 port 10522: no matching host key type found. Their offer: ssh-dss"
+        "no matching host key type found. Their offer: ssh-dss"
     );
     assert!(
         words(&server("curve25519-sha256", "ssh-ed25519", "aes128-ctr", "hmac-md5"))

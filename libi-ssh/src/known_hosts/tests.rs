@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use russh::keys::{Certificate, PublicKey};
 use tempfile::TempDir;
 
+use super::judge::{Judgement, Verdict};
 use super::*;
 use crate::settings::Strict;
 

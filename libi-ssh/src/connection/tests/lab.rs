@@ -59,14 +59,14 @@ impl Run {
             err
         });
         let mut was_taken = false;
+        let Streams { stdin, stdout, stderr } = &start.streams;
+        let kept = [stdin, stdout, stderr].map(|stream| stream.try_clone().unwrap());
         let outcome = run(start, &Identities::default(), || was_taken = true).await;
-        let mut streams_block = false;
+        let streams_block = kept.iter().all(blocks);
+        drop(kept); // the readers wait for their ends
         let (end, declined) = match outcome {
             Outcome::Ended(end) => (Some(end), None),
-            Outcome::Declined { reason, streams } => {
-                streams_block = [&streams.stdin, &streams.stdout, &streams.stderr].into_iter().all(blocks);
-                (None, Some(reason))
-            }
+            Outcome::Declined(reason) => (None, Some(reason)),
         };
         let (out, err) =
             tokio::task::spawn_blocking(|| (out.join().unwrap(), err.join().unwrap())).await.unwrap();
@@ -141,6 +141,7 @@ pub(super) fn settings_for(port: u16) -> Settings {
         variables: Vec::new(),
         jumps: Vec::new(),
         prints: true,
+        prints_notices: true,
     }
 }
 

@@ -58,7 +58,7 @@ impl Sshd {
         let configuration = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {host}\nPidFile none\nStrictModes no\n\
              AuthorizedKeysFile {root}/authorized\nUsePAM no\nMaxStartups 500\nPermitRootLogin yes\n\
-             PermitUserEnvironment no\nLogLevel QUIET\n{}\n",
+             SetEnv HOME=/var/empty\nPermitUserEnvironment no\nLogLevel QUIET\n{}\n",
             lines.replace('@', &root)
         );
         fs::write(format!("{root}/sshd.conf"), configuration).unwrap();
