@@ -35,7 +35,7 @@ use libi_testkit::local::{Heard, launch_with};
 /// deadlines of its own.
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// The clients of ssh that every test goes through.
-const CLIENTS: &[SshClient] = &[SshClient::OpenSsh];
+const CLIENTS: &[SshClient] = &[SshClient::OpenSsh, SshClient::Builtin];
 
 fn options(backend: Backend) -> LaunchOptions {
     LaunchOptions::local().backend(backend).deadline(TIMEOUT).loopback(true)

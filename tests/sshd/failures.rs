@@ -132,7 +132,7 @@ fn failures_are_reported(lab: &Sshd, client: SshClient) {
 
     // Its shell goes on when it is let, and what it starts then is not wanted any more.
     let let_go = || {
-        let gate = std::fs::File::options().write(true).open(lab.home(&hangs).join("gate"));
+        let gate = std::fs::File::options().read(true).write(true).open(lab.home(&hangs).join("gate"));
         gate.and_then(|mut gate| gate.write_all(b"\n")).unwrap();
     };
     let rows = [

@@ -74,12 +74,18 @@ fn known_hosts_decide(lab: &Sshd, client: SshClient) {
     keygen(lab, &["-q", "-H", "-f", "elsewhere.known"]);
     let alias = known(lab, "alias.known", &format!("the-cluster {host_key}"));
 
+    // Only ssh itself reads such files.
+    let revoking_says: &[&str] = match client {
+        SshClient::Builtin => &["exited 255", "`RevokedHostKeys` is"],
+        _ => &["exited 255", "host key"],
+    };
+
     println!("{client}:");
     let rows = [
         row("the host's key is not known", main(&[&none]), &["exited 255", "unknown host key"]),
         row("the host has another key", main(&[&changed]), &["exited 255", "host key changed"]),
         row("a revoked key is known", main(&[&revoked]), &["exited 255", "host key"]),
-        row("a file revokes the key", main(&[&revoking]), &["exited 255", "host key"]),
+        row("a file revokes the key", main(&[&revoking]), revoking_says),
         row("the hashed name is another's", main(&[&elsewhere]), &["exited 255", "unknown host key"])
             .host("n6"),
         row("the alias is not known", main(&["HostKeyAlias=cluster", &alias]), &["unknown host key"]),

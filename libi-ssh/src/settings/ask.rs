@@ -113,21 +113,34 @@ impl Asker {
         answer.await
     }
 
-    /// Runs `ssh -G`. Its messages are dropped: the real `ssh` will print them.
+    /// Runs `ssh -G`.
     async fn ask(&self, program: &OsStr, options: &[OsString], host: &str) -> Result<Dump, Declined> {
         let declined = Declined::NotAnswered;
         let _turn = self.turns.acquire().await.map_err(|_| declined("was not asked"))?;
         let mut command = Command::new(program);
         command.arg("-G").args(options).arg(host);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let output =
             timeout(TIMEOUT, command.output()).await.map_err(|_| declined("has not ended in time"))?;
         let output = output.map_err(|_| declined("could not be started"))?;
         if !output.status.success() {
-            return Err(declined("has failed"));
+            return Err(refused(&output.stderr));
         }
         let text = String::from_utf8(output.stdout).map_err(|_| declined("prints what is not text"))?;
         Ok(Dump::parse(&text))
+    }
+}
+
+/// What `ssh -G` has failed at: the first line that it prints is about the cause.
+fn refused(printed: &[u8]) -> Declined {
+    const LONGEST: usize = 200;
+    let printed = String::from_utf8_lossy(printed);
+    let line = printed.lines().map(str::trim).find(|line| !line.is_empty());
+    match line {
+        Some(line) => {
+            Declined::Refused(line.chars().filter(|letter| !letter.is_control()).take(LONGEST).collect())
+        }
+        None => Declined::NotAnswered("has failed"),
     }
 }
 

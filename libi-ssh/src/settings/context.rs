@@ -93,6 +93,8 @@ pub(crate) enum Declined {
     HostKeyOrder,
     /// `ssh -G` has failed; `ssh` itself will say why.
     NotAnswered(&'static str),
+    /// The same, with the first line of what it has printed.
+    Refused(String),
 }
 
 impl fmt::Display for Declined {
@@ -114,6 +116,7 @@ impl fmt::Display for Declined {
                 f.write_str("`HostKeyAlgorithms` may be a list or a change of the default list")
             }
             Self::NotAnswered(reason) => write!(f, "`ssh -G` {reason}"),
+            Self::Refused(line) => write!(f, "`ssh -G` says: {line}"),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::mem::ManuallyDrop;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -12,6 +13,7 @@ use super::{Alone, Script, are_asked_for};
 use crate::programs;
 
 const SCRIPT: Script = Script("sshd");
+const KEX: &str = "KexAlgorithms curve25519-sha256,ecdh-sha2-nistp256,diffie-hellman-group14-sha256";
 const SERVER: &str = "/usr/sbin/sshd";
 
 /// Servers that reach this machine by any address of 127.0.0.0/8. They end with the last who has
@@ -97,12 +99,21 @@ impl Sshd {
     }
 
     fn by(&self, client: SshClient, server: &str) -> Ssh {
-        let config = OsBytes::new(self.path(&format!("{server}.config"))).unwrap();
-        let usual = Ssh { config: Some(config), client, ..Ssh::new() };
+        let config = self.path(&format!("{server}.config"));
+        let with = |config: &str| Some(OsBytes::new(config).unwrap());
         if client == SshClient::OpenSsh {
-            return usual;
+            return Ssh { config: with(&config), client, ..Ssh::new() };
         }
-        Ssh { client_program: OsBytes::new(self.client_program()).unwrap(), ..usual }
+        // OpenSSH of Debian 12 would agree on a key exchange that this client declines.
+        let text = format!("Host *\n  {KEX}\n{}", fs::read_to_string(&config).unwrap());
+        let without = self.path(&format!("{server}.classic.config"));
+        // Others may be reading it.
+        if fs::read_to_string(&without).ok().as_ref() != Some(&text) {
+            fs::write(&without, text).unwrap();
+            fs::set_permissions(&without, fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        let client_program = OsBytes::new(self.client_program()).unwrap();
+        Ssh { config: with(&without), client, client_program, ..Ssh::new() }
     }
 
     /// The client of ssh that holds many connections, where all users may execute it.
