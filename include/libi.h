@@ -982,6 +982,16 @@ libi_result libi_options_set_rsh_user(libi_options *options, const char *user);
 libi_result libi_options_set_ssh_fast(libi_options *options, bool fast);
 
 /**
+ * Sets which program makes connections of ssh: "openssh" is ssh, with one process for each host;
+ * "builtin" is libi-ssh, one process for all; "auto", the default, is libi-ssh where that is
+ * installed and does all that is configured for the host, and ssh elsewhere.
+ *
+ * Returns LIBI_OK, LIBI_ERR_STATE if the backend is not ssh, or LIBI_ERR_ARGUMENT if no client has
+ * this name. Since 0.1.
+ */
+libi_result libi_options_set_ssh_client(libi_options *options, const char *client);
+
+/**
  * Sets the configuration file of ssh. Every launching host reads the file on its own machine.
  * NULL, the default, is the user's configuration.
  *

@@ -8,6 +8,8 @@
 
 #[path = "sshd/agents.rs"]
 mod agents;
+#[path = "sshd/client.rs"]
+mod client;
 #[path = "sshd/clush.rs"]
 mod clush;
 #[path = "sshd/failures.rs"]
@@ -36,6 +38,16 @@ use libi_testkit::local::{Heard, launch_with};
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// The clients of ssh that every test goes through.
 const CLIENTS: &[SshClient] = &[SshClient::OpenSsh, SshClient::Builtin];
+
+/// The clients of ssh that a test of minutes goes through: one, drawn with the seeds of the commit, unless
+/// all cases are asked for.
+fn drawn_clients() -> &'static [SshClient] {
+    if libi_testkit::launching::is_every_case_asked_for() {
+        return CLIENTS;
+    }
+    let drawn = libi_testkit::kills::seeded().unit() * CLIENTS.len() as f64;
+    &CLIENTS[drawn as usize..][..1]
+}
 
 fn options(backend: Backend) -> LaunchOptions {
     LaunchOptions::local().backend(backend).deadline(TIMEOUT).loopback(true)

@@ -158,7 +158,7 @@ fn start(client: &ClientUse, around: &Surroundings<'_>) -> Result<Running, Strin
     start.fds.insert(2, FdSource::Null);
     start.fds.insert(CLIENT_FD, FdSource::File(its.as_fd()));
     start.parent_death_signal = around.death_signal;
-    let process = start.start().map_err(|error| failed(&error))?;
+    let process = start.start().map_err(|error| error.to_string())?;
     Ok(Running { process, socket })
 }
 
@@ -195,6 +195,9 @@ fn hand_over(
         match sendmsg(client.as_raw_fd(), &slices, &[ControlMessage::ScmRights(&fds)], flags, None::<&()>) {
             Ok(_) => return Ok(Connection { socket, state: State::Asked(offer) }),
             Err(nix::Error::EINTR) => {}
+            Err(nix::Error::EPIPE | nix::Error::ECONNRESET) => {
+                return Err((offer, "libi-ssh has ended".to_owned()));
+            }
             Err(error) => return Err((offer, format!("{CLIENT_SAYS}{error}"))),
         }
     }

@@ -9,7 +9,7 @@ use libi::{
     Shape, SshClient, Strategy,
 };
 
-use crate::{CLIENTS, options};
+use crate::{drawn_clients, options};
 use libi_testkit::labs::{MARK, Marked, Process, Sshd, within};
 use libi_testkit::local::{Heard, launch_with, status};
 use libi_testkit::processes::environment;
@@ -61,7 +61,7 @@ fn leaders(mark: &Marked) -> Vec<Process> {
 /// When so many members are there, which they may be long before the session is up.
 fn front_end_is_killed_when(members: usize) {
     let Some(_lab) = Sshd::up() else { return };
-    for client in CLIENTS {
+    for client in drawn_clients() {
         let mark = Marked::new();
         let front = Front::start(&mark, *client);
         within(TIMEOUT, &format!("{members} members are there"), || {
@@ -90,7 +90,7 @@ fn nothing_survives_a_front_end_that_is_killed_when_all_is_up() {
 #[test]
 fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_session() {
     let Some(lab) = Sshd::up() else { return };
-    CLIENTS.iter().for_each(|client| what_hangs_on_a_leader_goes_with_it(&lab, *client));
+    drawn_clients().iter().for_each(|client| what_hangs_on_a_leader_goes_with_it(&lab, *client));
 }
 
 fn what_hangs_on_a_leader_goes_with_it(lab: &Sshd, client: SshClient) {
@@ -128,7 +128,7 @@ fn a_killed_leader_costs_its_host_alone(
     change: impl Fn(LaunchOptions) -> LaunchOptions,
     kill_leader: fn(&Marked),
 ) {
-    for client in CLIENTS {
+    for client in drawn_clients() {
         a_kill_costs_one_host(lab, change(options(lab.ssh("main", *client))), kill_leader);
     }
 }
@@ -198,7 +198,7 @@ fn a_killed_agent_that_was_sent_to_its_host_costs_that_alone() {
 #[test]
 fn a_front_end_that_ends_in_the_midst_of_its_launch_leaves_nothing() {
     let Some(lab) = Sshd::up() else { return };
-    CLIENTS.iter().for_each(|client| a_front_end_that_ends_leaves_nothing(&lab, *client));
+    drawn_clients().iter().for_each(|client| a_front_end_that_ends_leaves_nothing(&lab, *client));
 }
 
 fn a_front_end_that_ends_leaves_nothing(lab: &Sshd, client: SshClient) {
@@ -214,7 +214,7 @@ fn a_front_end_that_ends_leaves_nothing(lab: &Sshd, client: SshClient) {
 #[test]
 fn a_program_that_never_joins_and_hears_nothing_ends_with_the_launch_that_is_given_up() {
     let Some(lab) = Sshd::up() else { return };
-    CLIENTS.iter().for_each(|client| a_program_that_hears_nothing_ends(&lab, *client));
+    drawn_clients().iter().for_each(|client| a_program_that_hears_nothing_ends(&lab, *client));
 }
 
 fn a_program_that_hears_nothing_ends(lab: &Sshd, client: SshClient) {
@@ -238,7 +238,7 @@ fn a_program_that_hears_nothing_ends(lab: &Sshd, client: SshClient) {
 #[test]
 fn who_was_released_lives_on_when_nothing_else_is_left() {
     let Some(lab) = Sshd::up() else { return };
-    CLIENTS.iter().for_each(|client| released_members_live_on(&lab, *client));
+    drawn_clients().iter().for_each(|client| released_members_live_on(&lab, *client));
 }
 
 fn released_members_live_on(lab: &Sshd, client: SshClient) {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use libi::{FrontEnd, LinkPolicy, SessionId, SshClient};
 
-use crate::{CLIENTS, options};
+use crate::{drawn_clients, options};
 use libi_testkit::cases::Session;
 use libi_testkit::labs::{MARK, Marked, Sshd};
 use libi_testkit::launching::{Launch, launches};
@@ -14,7 +14,7 @@ use libi_testkit::playing::{Endings, play_front_end};
 
 fn all_operations_come_out(links: LinkPolicy) {
     let Some(lab) = Sshd::up() else { return };
-    for client in CLIENTS {
+    for client in drawn_clients() {
         let options = options(lab.ssh("main", *client)).links(links);
         operations::all_come_out(&lab.member(), "n[0-127]:2", 256, &options);
     }
@@ -39,7 +39,7 @@ fn launch_of(file: &str, size: u32) -> Option<Launch> {
 #[test]
 fn cases_come_out_as_if_done_serially() {
     let Some(lab) = Sshd::up() else { return };
-    CLIENTS.iter().for_each(|client| cases_come_out(&lab, *client));
+    drawn_clients().iter().for_each(|client| cases_come_out(&lab, *client));
 }
 
 fn cases_come_out(lab: &Sshd, client: SshClient) {

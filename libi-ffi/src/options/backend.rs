@@ -227,8 +227,8 @@ pub unsafe extern "C" fn libi_options_set_ssh_fast(options: *mut libi_options, f
 /// "builtin" is libi-ssh, one process for all; "auto", the default, is libi-ssh where that is
 /// installed and does all that is configured for the host, and ssh elsewhere.
 ///
-/// Returns LIBI_OK, LIBI_ERR_STATE if the backend is not ssh, or LIBI_ERR_ARGUMENT if there is no such
-/// client. Since 0.1.
+/// Returns LIBI_OK, LIBI_ERR_STATE if the backend is not ssh, or LIBI_ERR_ARGUMENT if no client has
+/// this name. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_set_ssh_client(
     options: *mut libi_options,

@@ -68,6 +68,7 @@ use super::parse::file_name;
 use super::{Channel, ClientUse, LaunchMethod, SpawnSpec, SpecError, env_var, operand, remote_command};
 use crate::machine::{HostSpec, Program};
 use crate::quote;
+use crate::shell_error::ShellError;
 use crate::ssh_client::{CLIENT_PROGRAM, SshClient};
 
 /// Options that come first and that nothing overrides.
@@ -265,6 +266,14 @@ impl LaunchMethod for Ssh {
 
     fn default_cost(&self) -> Cost {
         self.cost
+    }
+
+    fn advice(&self, error: &ShellError, _: &str, _: &str) -> Option<String> {
+        let is_declined = *error == ShellError::BadOptions && self.client == SshClient::Builtin;
+        is_declined.then(|| {
+            "ssh itself reaches hosts that its replacement declines: leave out --ssh-client builtin"
+                .to_owned()
+        })
     }
 
     fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, SpecError> {
