@@ -28,7 +28,6 @@ use std::time::{Duration, Instant};
 use libi::{
     Backend, Distribution, FrontEnd, LaunchOptions, LinkPolicy, Member, OsBytes, Ssh, SshClient, SshProfile,
 };
-use libi_testkit::programs;
 
 use processor::Launching;
 use servers::Servers;
@@ -113,7 +112,7 @@ fn best(servers: &Servers, hosts: &[String], profile: SshProfile) -> u32 {
 }
 
 fn measure(way: Way, servers: &Servers, hosts: &[String]) -> Result<Taken, String> {
-    let processes = Launching::new(programs::ssh_client(), servers.config());
+    let processes = Launching::new(servers.client(), servers.config());
     processes.until_alone();
     let (began, machine, launching) = (Instant::now(), processor::machine(), processes.spent());
     let taken = || Taken {
@@ -139,7 +138,7 @@ fn launch<T>(
 ) -> Result<T, String> {
     let word = |text: &str| OsBytes::try_from(text).unwrap();
     let members = Distribution::new(std::env::current_exe().unwrap()).hosts(hosts.join(","));
-    let (config, client_program) = (Some(word(servers.config())), word(programs::ssh_client()));
+    let (config, client_program) = (Some(word(servers.config())), word(servers.client()));
     let ssh = Ssh { profile, config, client, client_program, ..Ssh::new() };
     let options = LaunchOptions::local().backend(Backend::Ssh(ssh)).links(LinkPolicy::Auto).deadline(TIMEOUT);
     let front = FrontEnd::new().unwrap();

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use libi_testkit::programs;
+
+const LAB_CLIENT: &str = "/var/lib/libi-lab/sshd/libi-ssh";
 
 pub(crate) enum Servers {
     Lab,
@@ -16,6 +19,9 @@ pub(crate) enum Servers {
 impl Servers {
     pub(crate) fn lab() -> Self {
         assert!(run("up"), "the laboratory does not come up");
+        // Hosts launch others as another user, who may not read the directory of the build.
+        fs::copy(programs::ssh_client(), LAB_CLIENT).unwrap();
+        fs::set_permissions(LAB_CLIENT, fs::Permissions::from_mode(0o755)).unwrap();
         Self::Lab
     }
 
@@ -45,6 +51,14 @@ impl Servers {
         fs::write(directory.join("config"), config).unwrap();
         let config = format!("{path}/config");
         Self::Cheap { process, directory, config, delay: delay.to_owned() }
+    }
+
+    /// The client of ssh that holds many connections.
+    pub(crate) fn client(&self) -> &str {
+        match self {
+            Self::Lab => LAB_CLIENT,
+            Self::Cheap { .. } => programs::ssh_client(),
+        }
     }
 
     /// The configuration file by which ssh reaches them.

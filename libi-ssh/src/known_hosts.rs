@@ -1,8 +1,8 @@
 //! Decides which host keys are trusted: the files of sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
 //!
 //! [`KnownHosts`] reads each file once, and again when it has changed; [`KnownHosts::lookup`] finds
-//! the lines for a name; [`judge`] decides about an offered key as `ssh` does, in its words;
-//! [`learn`] appends a key. A line that `ssh` cannot read counts for nothing here either.
+//! the lines for a name; [`judge()`] decides about an offered key as `ssh` does, in its words;
+//! [`learn()`] appends a key. A line that `ssh` cannot read counts for nothing here either.
 
 mod authority;
 mod judge;

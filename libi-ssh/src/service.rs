@@ -1,4 +1,4 @@
-//! Carries out the starts of a launching process. The states are in the [crate](crate).
+//! Carries out the starts of a launching process. The states are in the [crate].
 
 use std::io;
 use std::os::fd::OwnedFd;

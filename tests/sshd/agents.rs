@@ -5,7 +5,7 @@ use libi_testkit::labs::{Marked, Sshd};
 use libi_testkit::local::{Heard, launch_with};
 use libi_testkit::{native, programs};
 
-use crate::{CLIENTS, options};
+use crate::{drawn_clients, options};
 
 fn with(lab: &Sshd, client: SshClient, agent: Agent) -> LaunchOptions {
     options(lab.ssh("main", client)).agent(agent).programs(Programs::Any)
@@ -30,7 +30,7 @@ fn any_program_runs_on_64_hosts_and_every_line_arrives() {
     let agent = lab.bring(programs::agent(), "agent");
     let agent = Agent::new(OsBytes::try_from(agent.as_str()).unwrap());
     let script = "echo $LIBI_RANK of $LIBI_SIZE on $LIBI_HOST; umask; echo last";
-    for client in CLIENTS {
+    for client in drawn_clients() {
         let said = run(&with(&lab, *client, agent.clone()), "127.0.1.[1-64]", script);
         for (rank, said) in said.iter().enumerate() {
             let first = format!("{rank} of 64 on 127.0.1.{}\n", rank + 1);
@@ -50,7 +50,7 @@ fn an_agent_is_sent_along_the_tree_to_hosts_that_lack_it() {
     std::fs::remove_file(&small).unwrap();
     println!("{} bytes", file.len());
     let agent = Agent::new(OsBytes::try_from("/no/such/libi-agent").unwrap()).delivery(Delivery::of(file));
-    CLIENTS.iter().for_each(|client| is_sent(&with(&lab, *client, agent.clone())));
+    drawn_clients().iter().for_each(|client| is_sent(&with(&lab, *client, agent.clone())));
 }
 
 fn is_sent(options: &LaunchOptions) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use libi::{Exit, FrontEnd, Policy};
 
-use crate::{CLIENTS, options};
+use crate::{drawn_clients, options};
 use libi_testkit::labs::{Marked, Sshd};
 use libi_testkit::local::Heard;
 use libi_testkit::programs;
@@ -14,7 +14,7 @@ use libi_testkit::programs;
 fn a_server_that_lets_few_begin_at_a_time_slows_a_launch_of_64_hosts_down_and_no_more() {
     let Some(lab) = Sshd::up() else { return };
     lab.serve("few", &["MaxStartups 2:100:4"]);
-    for client in CLIENTS {
+    for client in drawn_clients() {
         let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
         let members = mark.program(&lab.member(), "n[0-63]", &["join", "finish:60000"]);
         let options = options(lab.ssh("few", *client)).policy(Policy::AtLeast(1)).settle(Some(Duration::MAX));

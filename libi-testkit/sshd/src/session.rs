@@ -1,7 +1,7 @@
 //! Decides what a client may do: log in with the key, open sessions, and run one command in each.
 //!
 //! A connection is one task; dropping its [`Session`] ends the tasks of its commands, and these
-//! kill their process groups ([`command`](crate::command)).
+//! kill their process groups ([`command`]).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
