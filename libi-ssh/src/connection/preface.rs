@@ -230,6 +230,9 @@ fn disconnected(payload: &[u8]) -> Lost {
 }
 
 #[cfg(test)]
+mod garbage;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,5 +1,6 @@
 //! Commands on servers of the test itself, and on real ones in [`openssh`].
 
+pub(super) mod garbage;
 mod lab;
 mod openssh;
 mod server;
