@@ -1,8 +1,9 @@
-//! Commands on servers of the test itself, and on real ones in [`openssh`].
+//! Commands on servers of the test itself, and on real ones in [`openssh`] and [`others`].
 
 pub(super) mod garbage;
 mod lab;
 mod openssh;
+mod others;
 mod server;
 mod wire;
 

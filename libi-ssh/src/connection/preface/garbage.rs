@@ -74,7 +74,7 @@ fn feed(seed: u64, counts: &mut Counts) {
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
         assert!(is_name, "seed {seed}: {name:?}");
     }
-    if let Ok(agreed) = algorithms::agree(&ours(), &offer, seed % 2 == 0) {
+    if let Ok(agreed) = algorithms::agree(&ours(), &offer, seed.is_multiple_of(2)) {
         assert!(offer.kex.contains(&agreed.kex) && ours().kex.contains(&agreed.kex), "seed {seed}");
         counts.agreed += 1;
     }

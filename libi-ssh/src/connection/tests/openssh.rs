@@ -2,7 +2,7 @@
 //!
 //! Without OpenSSH these tests print that they are skipped; with `CI=true` they fail.
 
-mod sshd;
+pub(super) mod sshd;
 
 use super::super::*;
 use super::lab::{Run, accepting_as, start};

@@ -25,10 +25,10 @@ pub(super) struct Sshd {
 }
 
 /// What became of a real `ssh`.
-pub(super) struct Ssh {
-    pub(super) code: i32,
-    pub(super) out: Vec<u8>,
-    pub(super) err: String,
+pub(in super::super) struct Ssh {
+    pub(in super::super) code: i32,
+    pub(in super::super) out: Vec<u8>,
+    pub(in super::super) err: String,
 }
 
 pub(super) struct Agent {
@@ -191,7 +191,7 @@ impl Drop for Agent {
     }
 }
 
-pub(super) fn keygen(arguments: &[&str]) {
+pub(in super::super) fn keygen(arguments: &[&str]) {
     assert!(Command::new("ssh-keygen").arg("-q").args(arguments).status().unwrap().success());
 }
 
@@ -199,7 +199,7 @@ pub(super) fn identity(path: &str) -> String {
     format!("IdentityFile {path}\n")
 }
 
-pub(super) fn set_mode(path: &str, mode: u32) {
+pub(in super::super) fn set_mode(path: &str, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
@@ -208,7 +208,7 @@ pub(super) fn user() -> String {
 }
 
 /// The exit status that `ssh` has.
-pub(super) fn ended(run: &Run) -> i32 {
+pub(in super::super) fn ended(run: &Run) -> i32 {
     match run.end {
         Some(End::Code(code)) => code,
         Some(End::Signal(_)) => FAILED,
