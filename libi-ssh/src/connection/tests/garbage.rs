@@ -224,23 +224,24 @@ async fn pass(listener: TcpListener, port: u16, change: Option<(usize, Change)>)
     seen
 }
 
-/// Bytes that nothing protects: how long the padding of a packet before the first keys is, and the
-/// padding itself. The list of algorithms is one of the two, so only padding is not protected there.
-fn is_unprotected(transcript: &[u8], place: usize) -> bool {
-    let mut at = transcript.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+/// Where the packets before the first keys begin, and where the last ends.
+fn packets(transcript: &[u8]) -> Vec<usize> {
+    let mut starts = vec![transcript.iter().position(|&byte| byte == b'\n').unwrap() + 1];
     loop {
-        let head = &transcript[at..at + 6];
-        let length = u32::from_be_bytes(head[..4].try_into().unwrap()) as usize;
-        let (padding, number) = (usize::from(head[4]), head[5]);
-        let end = at + 4 + length;
-        if (end - padding..end).contains(&place) || (place == at + 4 && number != 20) {
-            return true;
+        let at = starts[starts.len() - 1];
+        let length = u32::from_be_bytes(transcript[at..at + 4].try_into().unwrap()) as usize;
+        starts.push(at + 4 + length);
+        if transcript[at + 5] == 21 {
+            return starts;
         }
-        if number == 21 || place < at {
-            return false;
-        }
-        at = end;
     }
+}
+
+/// Nothing protects the padding of packets before the first keys.
+fn is_unprotected(transcript: &[u8], place: usize) -> bool {
+    let is_padding =
+        |ends: &[usize]| (ends[1] - usize::from(transcript[ends[0] + 4])..ends[1]).contains(&place);
+    packets(transcript).windows(2).any(is_padding)
 }
 
 /// Ciphers with a MAC, or without one; of the first, the length of a packet is used before its MAC.
@@ -285,8 +286,10 @@ async fn transcripts_that_are_changed_underway() {
         let server = Arc::clone(&server);
         let (cipher, transcript) = transcripts[rng.below(CIPHERS.len())].clone();
         running.spawn(async move {
-            // Lines before the identification are allowed.
-            let (place, change) = (1 + rng.below(transcript.len() - 1), change(&mut rng));
+            // The identification may end in other ways, and after other lines.
+            let first = packets(&transcript)[0];
+            let place = first + rng.below(transcript.len() - first);
+            let change = change(&mut rng);
             let (end, seen) = through_proxy(seed, &server, cipher, Some((place, change.clone()))).await;
             let may_succeed = matches!(change, Change::Flip(_)) && is_unprotected(&transcript, place);
             assert!(
@@ -302,5 +305,24 @@ async fn transcripts_that_are_changed_underway() {
         ends.count(end.unwrap().as_ref());
     }
     println!("{ends:?}");
+    assert_eq!(panics(), [""; 0]);
+}
+
+/// The numbers of packets start anew with the keys, so that only the rule that nothing else may come
+/// before (strict key exchange) tells that a packet was inserted.
+#[tokio::test]
+async fn packets_that_are_inserted_before_the_keys_are_noticed() {
+    record_panics();
+    let server = Server::start().await;
+    for cipher in CIPHERS {
+        let (_, transcript) = through_proxy(0, &server, cipher, None).await;
+        for place in packets(&transcript) {
+            for payload in [&[2, 0, 0, 0, 0][..], &[3, 0, 0, 0, 9], &[4, 0, 0, 0, 0, 0, 0, 0, 0, 0]] {
+                let inserted = Change::Insert(source::packet(payload));
+                let (end, _) = through_proxy(1, &server, cipher, Some((place, inserted))).await;
+                assert_eq!(end, Some(End::Code(FAILED)), "{cipher:?}, {payload:?} at {place}");
+            }
+        }
+    }
     assert_eq!(panics(), [""; 0]);
 }
