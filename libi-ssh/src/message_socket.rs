@@ -23,9 +23,10 @@ impl MessageSocket {
     /// The next message, with its descriptors; `None` when the other end is closed. What is no
     /// message is an error.
     pub(crate) async fn next<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
-        let mut buffer = vec![0; LONGEST_MESSAGE];
         loop {
             let mut ready = self.0.readable().await?;
+            // Made when there is a message: as a rule, none follows on the socket of a start.
+            let mut buffer = vec![0; LONGEST_MESSAGE];
             let Ok(received) = ready.try_io(|fd| receive(fd.as_fd(), &mut buffer)) else { continue };
             return match received? {
                 (0, _) => Ok(None),

@@ -44,6 +44,11 @@
 //! [`shell_error`](crate::shell_error) can rely on English. Many configurations send `LC_*` to the
 //! host, so a locale that was set for `ssh` would end up in the environment of the programs.
 //!
+//! # One process for all connections
+//! With [`SshClient::Auto`], the default, the process that this module describes is not started if
+//! libi's own client, the program `libi-ssh`, is installed and does what `ssh` would do: it gets the
+//! same command line, and prints the same messages.
+//!
 //! # Old versions
 //! An `ssh` that does not know an option exits with an error. The options that are always set are
 //! known since OpenSSH 4.3, those of [`SshProfile::Fast`] since 8.0. `IgnoreUnknown` would make
