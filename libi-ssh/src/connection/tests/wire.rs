@@ -59,7 +59,7 @@ async fn endings_before_the_identification() {
     let timed_out = "Connection timed out during banner exchange\n\
         Connection to 127.0.0.1 port P timed out\n";
     assert_eq!(hung.await, timed_out);
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(25), "the server holds it for 30 s");
 }
 
 #[tokio::test]

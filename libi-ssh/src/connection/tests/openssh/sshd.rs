@@ -54,7 +54,7 @@ impl Sshd {
         let authority = format!("{root}/host-authority");
         keygen(&["-t", "ed25519", "-N", "", "-f", &authority]);
         keygen(&["-s", &authority, "-I", "host", "-h", &format!("{host}.pub")]);
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let configuration = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {host}\nPidFile none\nStrictModes no\n\
              AuthorizedKeysFile {root}/authorized\nUsePAM no\nMaxStartups 500\nPermitRootLogin yes\n\
@@ -75,7 +75,7 @@ impl Sshd {
             .spawn()
             .unwrap();
         let sshd = Sshd { port, host_key: PublicKey::from_openssh(public.trim()).unwrap(), directory, child };
-        for _ in 0..200 {
+        for _ in 0..3_000 {
             if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
                 return Some(sshd);
             }
@@ -243,4 +243,13 @@ pub(super) async fn logins(count: usize, at_once: usize) -> Option<(Duration, Du
         ended.unwrap();
     }
     Some((began.elapsed(), spent() - before))
+}
+
+/// A port that the system gives to no connection, and no other test to a server: each test is a process of
+/// its own, as a rule.
+pub(in crate::connection::tests) fn free_port() -> u16 {
+    let of_process = (std::process::id() % 10_000) as u16;
+    let ports = (0..10_000).map(|next| 10_000 + (of_process + next) % 10_000);
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.into_iter().find(is_free).unwrap()
 }

@@ -18,7 +18,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::super::super::*;
 use super::super::lab::{Directory, Run, start};
-use super::super::openssh::sshd::{Ssh, keygen, set_mode};
+use super::super::openssh::sshd::{Ssh, free_port, keygen, set_mode};
 use crate::policy::HostPolicy;
 use crate::settings::{Asker, Context, Question, Role};
 
@@ -71,7 +71,7 @@ impl Other {
         set_mode(&authorized, 0o600);
         let users = "root:x:0:0:root:/root:/bin/sh\n";
         fs::write(format!("{root}/passwd"), users).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", free_port())).unwrap();
         let port = listener.local_addr().unwrap().port();
         let (public, child) = match kind {
             Kind::Dropbear => {
@@ -83,7 +83,7 @@ impl Other {
         };
         fs::write(format!("{root}/known"), format!("[127.0.0.1]:{port} {public}\n")).unwrap();
         let other = Other { port, directory, child };
-        for _ in 0..500 {
+        for _ in 0..3_000 {
             if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 return Some(other);
             }
