@@ -24,7 +24,7 @@ use std::fmt;
 
 pub(crate) use loader::{of_csh, of_interpreter, of_loader};
 
-use crate::ssh_client::{CLIENT_HAS_ENDED, CLIENT_SAYS};
+use crate::ssh_client::{CLIENT_DECLINES, CLIENT_SAYS};
 
 /// Why a host could not be reached, or a program could not be run there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -283,8 +283,9 @@ fn ssh_says(line: &str) -> Option<ShellError> {
         return Some(ShellError::BadOptions);
     }
     if let Some(said) = line.strip_prefix(CLIENT_SAYS) {
-        let lost = said == CLIENT_HAS_ENDED;
-        return Some(if lost { ShellError::ConnectionLost } else { ShellError::BadOptions });
+        let declined = said.starts_with(CLIENT_DECLINES);
+        // Otherwise it has ended, or ssh could not be started in its place.
+        return Some(if declined { ShellError::BadOptions } else { ShellError::ConnectionLost });
     }
     let broken =
         ["client_loop: ", "packet_write_", "Read from remote host ", "Write failed: ", "Timeout, server "];

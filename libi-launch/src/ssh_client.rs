@@ -31,6 +31,8 @@ pub const CLIENT_FD: u16 = 3;
 pub const CLIENT_PROGRAM: &str = "libi-ssh";
 /// How messages begin that the client prints about itself, in place of those that `ssh` has.
 pub const CLIENT_SAYS: &str = "libi-ssh: ";
+/// How a message goes on about a host that it cannot reach as configured, where nothing else may.
+pub const CLIENT_DECLINES: &str = "cannot do what is configured: ";
 /// What it is said to have met if it ends without its connections.
 pub const CLIENT_HAS_ENDED: &str = "its process has ended";
 /// The longest message. Longer commands are left to `ssh`.
@@ -153,5 +155,14 @@ mod tests {
             assert_eq!(client.to_string().parse(), Ok(client));
         }
         assert!("putty".parse::<SshClient>().is_err());
+    }
+
+    #[test]
+    fn a_host_that_is_declined_is_not_tried_again_and_one_that_is_lost_is() {
+        let says = |what: &str| crate::shell_error::of_line(&format!("{CLIENT_SAYS}{what}")).unwrap();
+        assert!(!says(&format!("{CLIENT_DECLINES}`ProxyCommand` is set")).is_retryable());
+        for lost in [CLIENT_HAS_ENDED, "declined a host, and clone: Resource temporarily unavailable"] {
+            assert!(says(lost).is_retryable() && says(lost).is_overload(), "{lost}");
+        }
     }
 }

@@ -18,8 +18,8 @@ use crate::settings::{Asker, Context, Question, Role, Settings};
 
 /// The longest way through hosts whose configuration names another one to go through.
 const MOST_JUMPS: usize = 8;
-/// If so many of the first servers would get a weaker connection, and none another, all others are
-/// declined before they are connected to.
+/// If so many servers were declined, as a rule because the connection would be weaker, and none was
+/// taken, all others are declined before they are connected to.
 const ENOUGH_WEAKER: u32 = 4;
 
 /// What all starts of a process share.

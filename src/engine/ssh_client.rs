@@ -44,8 +44,6 @@ pub(super) struct SshClient {
     running: Option<Running>,
     /// Why it is not asked any more.
     of_no_use: Option<String>,
-    /// Whether it could not even be started.
-    is_missing: bool,
     /// Whether a connection is to outlive this process.
     keeps: bool,
 }
@@ -101,10 +99,7 @@ impl SshClient {
         if self.running.is_none() && self.of_no_use.is_none() {
             match start(client, around) {
                 Ok(running) => self.running = Some(running),
-                Err(why) => {
-                    self.is_missing = true;
-                    self.give_up(why);
-                }
+                Err(why) => self.give_up(why),
             }
         }
         match (&self.of_no_use, &self.running) {
@@ -124,7 +119,7 @@ impl SshClient {
 
     /// Whether it could not even be started, as where it is not installed.
     pub(super) fn is_missing(&self) -> bool {
-        self.is_missing
+        self.running.is_none() && self.of_no_use.is_some()
     }
 
     /// A connection is to outlive this process.

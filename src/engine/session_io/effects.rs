@@ -175,7 +175,7 @@ impl SessionIo {
         }
         if let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) {
             if process.inner.is_unheard() {
-                self.ssh_client.give_up("it does not answer".to_owned());
+                self.ssh_client.give_up("libi-ssh does not answer".to_owned());
             }
             process.inner.signal_group(Signal::KILL);
         }

@@ -185,8 +185,8 @@ async fn pass(listener: TcpListener, port: u16, change: Option<(usize, Change)>)
     loop {
         let mut chunk = vec![0; 4096];
         // Both sides may wait for each other from then on.
-        let patience = if is_changed { SILENCE } else { DEADLINE };
-        let Ok(Ok(length @ 1..)) = timeout(patience, from_server.read(&mut chunk)).await else { break };
+        let limit = if is_changed { SILENCE } else { DEADLINE };
+        let Ok(Ok(length @ 1..)) = timeout(limit, from_server.read(&mut chunk)).await else { break };
         chunk.truncate(length);
         let sent = match &change {
             Some((place, change)) if !is_changed && seen.len() + length > *place => {

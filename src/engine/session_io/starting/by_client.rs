@@ -7,7 +7,7 @@ use libi_launch::backend::{ClientUse, SpawnSpec};
 use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, LinkId, Stream as StdStream};
 use libi_launch::process::{Child, FdSource, Signal, Start};
-use libi_launch::ssh_client::{CLIENT_HAS_ENDED, CLIENT_SAYS};
+use libi_launch::ssh_client::{CLIENT_DECLINES, CLIENT_HAS_ENDED, CLIENT_SAYS};
 
 use super::spawn::{Inherited, move_up, pipe};
 use super::{StartFailure, Started};
@@ -100,7 +100,7 @@ impl SessionIo {
             Fate::Open => false,
             Fate::Ended => true,
             Fate::Lost => {
-                self.ssh_client.give_up("it has ended".to_owned());
+                self.ssh_client.give_up("libi-ssh has ended".to_owned());
                 self.say_of_client(link, CLIENT_HAS_ENDED, turn);
                 true
             }
@@ -117,9 +117,9 @@ impl SessionIo {
     /// Starts a process for a connection that the client declines.
     fn on_declined(&mut self, link: LinkId, offer: &Offer, why: String, of_all: bool, turn: &mut Turn<'_>) {
         let started = if offer.spec.client.as_ref().is_some_and(|client| client.required) {
-            Err(format!("cannot do what is configured: {why}"))
+            Err(format!("{CLIENT_DECLINES}{why}"))
         } else {
-            self.start_offered(offer).map_err(|failure| failure.why)
+            self.start_offered(offer).map_err(|failure| format!("declined a host, and {}", failure.why))
         };
         let Some(link_io) = self.links.get_mut(&link) else { return };
         link_io.close_process(turn.registry, turn.targets);
