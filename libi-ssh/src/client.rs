@@ -10,10 +10,10 @@ use libi_launch::ssh_client::ClientStart;
 use nix::errno::Errno;
 
 use crate::command_line::CommandLine;
-use crate::connection::{self, End, FAILED, Identities, Start, Target};
+use crate::connection::{self, End, FAILED, Identities, Start, Streams, Target};
 use crate::known_hosts::KnownHosts;
 use crate::policy::HostPolicy;
-use crate::service::{Outcome, Streams, Taken};
+use crate::service::{Outcome, Taken};
 use crate::settings::{Asker, Context, Question, Role, Settings};
 
 /// The longest way through hosts whose configuration names another one to go through.
@@ -62,8 +62,6 @@ impl Client {
             Err(outcome) => return outcome,
         };
         let (target, jumps) = targets;
-        let Streams { stdin, stdout, stderr } = streams;
-        let streams = connection::Streams { stdin, stdout, stderr };
         let start = Start { jumps, target, command: line.command, streams };
         let take = || {
             self.has_taken.store(true, Relaxed);

@@ -8,14 +8,8 @@ use libi_launch::ssh_client::{ClientAnswer, ClientRequest, ClientStart};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::connection::Streams;
 use crate::message_socket::MessageSocket;
-
-/// The streams of a start: standard input, output and error.
-pub(crate) struct Streams {
-    pub(crate) stdin: OwnedFd,
-    pub(crate) stdout: OwnedFd,
-    pub(crate) stderr: OwnedFd,
-}
 
 /// What carrying out a start comes to.
 #[derive(Debug, PartialEq, Eq)]
