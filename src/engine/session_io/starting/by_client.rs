@@ -1,15 +1,12 @@
 //! Starts that the client of ssh may take, and those that it declines.
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-
 use libi_launch::backend::{ClientUse, SpawnSpec};
 use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, LinkId, Stream as StdStream};
-use libi_launch::process::{Child, FdSource, Signal, Start};
+use libi_launch::process::Signal;
 use libi_launch::ssh_client::{CLIENT_DECLINES, CLIENT_HAS_ENDED, CLIENT_SAYS};
 
-use super::spawn::{Inherited, move_up, pipe};
+use super::spawn::{Inherited, StandardStreams, start_with};
 use super::{StartFailure, Started};
 use crate::engine::Turn;
 use crate::engine::fd_budget::original_limit;
@@ -17,63 +14,33 @@ use crate::engine::launched::Launched;
 use crate::engine::link_io::Registered;
 use crate::engine::session_io::SessionIo;
 use crate::engine::ssh_client::{Fate, Offer, SSH_FAILED, Surroundings};
-use crate::engine::stream::Stream;
 
 impl SessionIo {
     /// Starts what the spec describes: by the client, or as a process if that cannot.
     pub(super) fn start_by_client(
         &mut self,
         link: LinkId,
-        mut spec: SpawnSpec,
+        spec: SpawnSpec,
         client: &ClientUse,
     ) -> Result<Started<Launched>, StartFailure> {
-        let failed = |error: io::Error| {
-            StartFailure::by_system(format_args!("cannot make a pipe: {error}"), error.raw_os_error())
-        };
-        let open = self.links.len();
-        let (its_stdin, stdin) = io::pipe().map_err(failed)?;
-        let (stdout, its_stdout) = pipe(open).map_err(failed)?;
-        let (stderr, its_stderr) = pipe(open).map_err(failed)?;
-        let (first, trailer) = (std::mem::take(&mut spec.initial_input), spec.trailer.take());
-        let streams = [OwnedFd::from(its_stdin), its_stdout, its_stderr];
+        let (streams, theirs) = StandardStreams::new(self.links.len())?;
         let around =
             Surroundings { environment: &self.environment, death_signal: self.death_signal_of_launched() };
-        let launched = match self.ssh_client.ask(Box::new(Offer { spec, streams }), client, &around) {
+        let offer = Box::new(Offer { spec: spec.clone(), streams: theirs });
+        let launched = match self.ssh_client.ask(offer, client, &around) {
             Ok(connection) => Launched::Connection(connection),
             // A host may lack the client, which is not sent there.
             Err((_, why)) if client.required && self.node.leads().is_none() => {
                 return Err(StartFailure::by_system(why, None));
             }
             Err((offer, why)) => {
-                let process = self.start_offered(&offer)?;
+                let process = start_with(&offer.spec, &offer.streams, &self.inherited_by_launched())?;
                 // That it is not installed is worth no word.
                 self.declined = Some((link, why)).filter(|_| !self.ssh_client.is_missing());
                 process.into()
             }
         };
-        Ok(Started {
-            child: launched,
-            input: Some(stdout),
-            output: Some(Stream::ours(move_up(stdin.into(), open), false)),
-            print_pipes: vec![(StdStream::Err, stderr)],
-            first,
-            trailer,
-        })
-    }
-
-    /// Starts the process for which the client was to stand, with the same streams.
-    fn start_offered(&self, offer: &Offer) -> Result<Child, StartFailure> {
-        let Offer { spec, streams } = offer;
-        let inherited = self.inherited_by_launched();
-        let environment = inherited.environment.clone().with(spec.env.clone());
-        let mut start = Start::new(spec.program.clone(), environment);
-        start.args.clone_from(&spec.args);
-        start.open_files = inherited.open_files;
-        start.parent_death_signal = inherited.death_signal;
-        for (number, stream) in (0..).zip(streams) {
-            start.fds.insert(number, FdSource::File(stream.as_fd()));
-        }
-        Ok(start.start()?)
+        Ok(streams.of(launched, spec))
     }
 
     /// What a process inherits that stands for a host or a member.
@@ -119,7 +86,8 @@ impl SessionIo {
         let started = if offer.spec.client.as_ref().is_some_and(|client| client.required) {
             Err(format!("{CLIENT_DECLINES}{why}"))
         } else {
-            self.start_offered(offer).map_err(|failure| format!("declined a host, and {}", failure.why))
+            start_with(&offer.spec, &offer.streams, &self.inherited_by_launched())
+                .map_err(|failure| format!("declined a host, and {}", failure.why))
         };
         let Some(link_io) = self.links.get_mut(&link) else { return };
         link_io.close_process(turn.registry, turn.targets);

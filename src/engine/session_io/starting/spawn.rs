@@ -9,7 +9,7 @@ use libi_core::dist::EnvVar;
 use libi_launch::backend::{Channel, LINK_FD, SpawnSpec};
 use libi_launch::machine::Stream as StdStream;
 use libi_launch::options::APART_ENV;
-use libi_launch::process::{Environment, FdSource, LONG_FD_TABLE, Signal, Start};
+use libi_launch::process::{Child, Environment, FdSource, LONG_FD_TABLE, Signal, Start};
 
 use super::environment::variable;
 use super::{APART, APART_WITH_INPUT, StartFailure, Started};
@@ -41,11 +41,11 @@ pub(in crate::engine::session_io) fn spawn(
     inherited: &Inherited<'_>,
     open: usize,
 ) -> Result<Started, StartFailure> {
-    let failed_to_make = |what: &'static str| {
-        move |error: io::Error| {
-            StartFailure::by_system(format_args!("cannot make a {what}: {error}"), error.raw_os_error())
-        }
-    };
+    if spec.channel == Channel::Streams {
+        let (streams, theirs) = StandardStreams::new(open)?;
+        let child = start_with(&spec, &theirs, inherited)?;
+        return Ok(streams.of(child, spec));
+    }
     let (stderr, its_stderr) = pipe(open).map_err(failed_to_make("pipe"))?;
     let mut start = Start::new(spec.program, inherited.environment.clone().with(spec.env));
     let (first, trailer) = (spec.initial_input, spec.trailer);
@@ -92,38 +92,83 @@ pub(in crate::engine::session_io) fn spawn(
             print_pipes.push((StdStream::Out, stdout));
             Ok(Started { child, input: None, output: None, print_pipes, first, trailer })
         }
+        // Streams were dealt with above.
         Channel::Streams | Channel::Rendezvous => {
             let (its_stdin, stdin) = io::pipe().map_err(failed_to_make("pipe"))?;
             let (stdout, its_stdout) = pipe(open).map_err(failed_to_make("pipe"))?;
             start.fds.insert(0, FdSource::File(its_stdin.as_fd()));
             start.fds.insert(1, FdSource::File(its_stdout.as_fd()));
             let child = start.start()?;
-            let input = if spec.channel == Channel::Streams {
-                Some(stdout)
-            } else {
-                print_pipes.push((StdStream::Out, stdout));
-                None
-            };
-            Ok(Started {
-                child,
-                input,
-                output: Some(Stream::ours(move_up(stdin.into(), open), false)),
-                print_pipes,
-                first,
-                trailer,
-            })
+            print_pipes.push((StdStream::Out, stdout));
+            let output = Some(Stream::ours(move_up(stdin.into(), open), false));
+            Ok(Started { child, input: None, output, print_pipes, first, trailer })
         }
     }
 }
 
+/// This process's ends of the standard streams of a process whose channel they are.
+pub(super) struct StandardStreams {
+    stdin: Stream,
+    stdout: Stream,
+    stderr: Stream,
+}
+
+impl StandardStreams {
+    /// New pipes, and what the process gets as its standard input, output and error. `open` is the
+    /// number of links of the node.
+    pub(super) fn new(open: usize) -> Result<(Self, [OwnedFd; 3]), StartFailure> {
+        let failed = failed_to_make("pipe");
+        let (its_stdin, stdin) = io::pipe().map_err(failed)?;
+        let (stdout, its_stdout) = pipe(open).map_err(failed)?;
+        let (stderr, its_stderr) = pipe(open).map_err(failed)?;
+        let stdin = Stream::ours(move_up(stdin.into(), open), false);
+        Ok((Self { stdin, stdout, stderr }, [its_stdin.into(), its_stdout, its_stderr]))
+    }
+
+    /// The start of what the spec describes, with these streams.
+    pub(super) fn of<T>(self, child: T, spec: SpawnSpec) -> Started<T> {
+        Started {
+            child,
+            input: Some(self.stdout),
+            output: Some(self.stdin),
+            print_pipes: vec![(StdStream::Err, self.stderr)],
+            first: spec.initial_input,
+            trailer: spec.trailer,
+        }
+    }
+}
+
+/// Starts a process with these standard streams, and no other descriptors.
+pub(super) fn start_with(
+    spec: &SpawnSpec,
+    streams: &[OwnedFd; 3],
+    inherited: &Inherited<'_>,
+) -> Result<Child, StartFailure> {
+    let environment = inherited.environment.clone().with(spec.env.clone());
+    let mut start = Start::new(spec.program.clone(), environment);
+    start.args.clone_from(&spec.args);
+    start.cwd.clone_from(&spec.cwd);
+    start.open_files = inherited.open_files;
+    start.parent_death_signal = inherited.death_signal;
+    start.guarded = inherited.guarded;
+    for (number, stream) in (0..).zip(streams) {
+        start.fds.insert(number, FdSource::File(stream.as_fd()));
+    }
+    Ok(start.start()?)
+}
+
+fn failed_to_make(what: &'static str) -> impl Fn(io::Error) -> StartFailure + Copy {
+    move |error| StartFailure::by_system(format_args!("cannot make a {what}: {error}"), error.raw_os_error())
+}
+
 /// A pipe for a process to write to.
-pub(super) fn pipe(open: usize) -> io::Result<Ends> {
+fn pipe(open: usize) -> io::Result<Ends> {
     let (ours, theirs) = io::pipe()?;
     Ok((Stream::ours(move_up(ours.into(), open), false), theirs.into()))
 }
 
 /// Moves a descriptor away from the low numbers: each new process copies the low part of the table.
-pub(super) fn move_up(fd: OwnedFd, open: usize) -> OwnedFd {
+fn move_up(fd: OwnedFd, open: usize) -> OwnedFd {
     if open < MOVE_UP_FROM {
         return fd;
     }
