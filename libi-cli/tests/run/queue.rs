@@ -27,7 +27,9 @@ fn srun_that_waits(name: &str, proceeds: &str) -> String {
 fn a_launch_that_waits_for_resources_says_so_and_is_not_timed() {
     let go = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("waits.go");
     let _ = std::fs::remove_file(&go);
-    let srun = srun_that_waits("waits", &format!("until [ -e {} ]; do sleep 0.05; done", go.display()));
+    // It always waits for some time.
+    let waits = format!("sleep 0.05; until [ -e {} ]; do sleep 0.05; done", go.display());
+    let srun = srun_that_waits("waits", &waits);
     let words = ["--backend", &srun, "--hosts", "n1", "--deadline", "5s", "--queue-timeout", "1m", "-v"];
     let work = [programs::member(), "join", "out:up", "finish:20000"];
     let mut child =
