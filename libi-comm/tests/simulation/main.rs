@@ -2,7 +2,7 @@
 //! must hold all the same. In some sessions calls complete locally, in others all are strict.
 //!
 //! `LIBI_SEEDS=17` replays one seed, and `LIBI_SEEDS=0..10000` runs many. Otherwise 200 seeds are
-//! run from `LIBI_SEED_BASE` on, by default 0, or `LIBI_SEED_COUNT` of the test of everything, and a fifth
+//! run from `LIBI_SEED_BASE` on, by default 0, or `LIBI_SEED_COUNT` of the test of everything, and a tenth
 //! of that of those of losses after which calls go on. With `LIBI_SIMULATION_LOG=1` a session that fails prints the
 //! states of its processes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -133,10 +133,9 @@ fn all() -> u64 {
     std::env::var("LIBI_SEED_COUNT").map_or(DEFAULT_COUNT, |count| count.parse().unwrap())
 }
 
-/// How many are run of tests of losses after which calls go on: such a session costs five times as much as
-/// a launch.
+/// How many are run of each of the ten tests of losses after which calls go on.
 fn wanted() -> u64 {
-    DEFAULT_COUNT.max(all() / 5)
+    DEFAULT_COUNT.max(all() / 10)
 }
 
 /// The test of everything, divided into two that run at the same time.
