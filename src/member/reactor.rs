@@ -129,8 +129,8 @@ impl Reactor for MemberReactor {
             self.engine.request_confirmation(self.id, &mut self.sink);
         }
         self.note(0);
-        self.deliver_signals();
-        Ok(())
+        // Those below have to hear that the session ends before this process does.
+        if self.has_signals() { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -247,9 +247,13 @@ impl MemberReactor {
         }
     }
 
+    fn has_signals(&self) -> bool {
+        self.sink.termination.is_some() || !self.sink.signals.is_empty()
+    }
+
     /// Delivers the signals that are due to this process.
     fn deliver_signals(&mut self) {
-        if self.sink.termination.is_none() && self.sink.signals.is_empty() {
+        if !self.has_signals() {
             return;
         }
         let now = self.engine.now();
@@ -264,13 +268,14 @@ impl MemberReactor {
         });
         let Some(termination) = &mut self.sink.termination else { return };
         let (signal, by) = (termination.ending.signal, termination.by);
-        if !termination.signalled && (alone && flushed || is_handled(signal) || now >= by) {
+        let is_late = now >= by + FLUSH_TIMEOUT;
+        if !termination.signalled && (alone && flushed || is_handled(signal) || is_late) {
             termination.signalled = true;
             signal_self(signal);
         }
         // Members below end at the same time. They need this process to report it, and to kill
         // their own groups.
-        if now >= by && (alone && flushed) || now >= by + FLUSH_TIMEOUT {
+        if now >= by && (alone && flushed) || is_late {
             kill_group();
         }
     }

@@ -1,9 +1,13 @@
 //! How members end: by themselves, by signals, by the end of the session; and what a front end
 //! leaves behind.
 
-use libi::{Engine, Error, Exit, FrontEnd, LaunchOptions, OnLoss, Rank, Session, Stage};
+use libi::{
+    Agent, Engine, Error, Exit, FrontEnd, LaunchOptions, OnLoss, OsBytes, Rank, Session, Shape, Stage,
+    Strategy,
+};
 
 use libi_testkit::local::*;
+use libi_testkit::programs;
 
 fn up(front: &FrontEnd, lab: &Lab, hosts: &str, words: &[&str]) -> Session {
     launch(front, lab.members(hosts, words))
@@ -316,4 +320,21 @@ fn a_termination_is_not_hastened_by_members_that_it_ends() {
     session.terminate(grace).unwrap();
     assert!(begun.elapsed() >= grace, "{:?}", begun.elapsed());
     lab.is_empty_within(SOON);
+}
+
+/// The leader of a host may end before those below it, which must not look for another parent then.
+#[test]
+fn a_session_that_goes_on_without_lost_hosts_leaves_nothing_when_it_ends() {
+    let agent = || Agent::new(OsBytes::try_from(programs::agent()).unwrap());
+    let chain = || LaunchOptions::local().on_loss(OnLoss::Continue).strategy(Strategy::Static(Shape::Chain));
+    for _ in 0..5 {
+        for options in
+            [chain().engine(Engine::InProgram), chain().engine(Engine::Apart), chain().agent(agent())]
+        {
+            let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+            let session = launch_with(&front, &[lab.members("a[1-5]:2,b", &["join", "wait"])], &options);
+            drop(session);
+            lab.is_empty_within(SOON);
+        }
+    }
 }

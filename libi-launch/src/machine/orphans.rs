@@ -25,7 +25,7 @@
 //! | `Claims` | `Adopts` | `Attached`; sends again what may be lost of its reports |
 //! | `Claims` | the connection is closed | `Seeks` the next one |
 //! | `Claims` | `Lost`: only the connection to the parent was lost, and the parent has reported it | it ends, and those below it are orphans |
-//! | `Seeks`, `Claims` | all were tried [`ROUNDS`] times, and nothing listens there any more; or it takes too long | it ends, and tells those below that they have no other parent either |
+//! | `Seeks`, `Claims` | all were tried [`ROUNDS`] times, and nothing listens there any more; or it takes too long | it ends, with everything below it |
 //!
 //! | above: a child that is lost | event | next |
 //! |---|---|---|

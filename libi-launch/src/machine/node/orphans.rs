@@ -12,9 +12,10 @@ use libi_core::secure::{LinkKey, Parent, Terms};
 use libi_core::time::Instant;
 use libi_core::wire::{Kind, PROTOCOL};
 
+use super::session_end::TERMINATE;
 use super::{Effect, Identity, LinkId, Node, Role};
 use crate::machine::direct_links::CarriedSecret;
-use crate::machine::message::{Ancestor, ChildMessage, OrphanClaim, ParentMessage};
+use crate::machine::message::{Ancestor, ChildMessage, Ending, OrphanClaim};
 use crate::machine::orphans::Search;
 
 /// In place of the host that a node leads, for the front end.
@@ -75,7 +76,7 @@ impl Node {
         if self.orphans.has_claimed() {
             // The one that was to become its parent is lost.
             let search = self.orphans.next(now);
-            return self.search(search, out);
+            return self.search(search, now, out);
         }
         if self.orphans.is_orphan() {
             return true; // it is the old parent that has ended once more
@@ -100,11 +101,11 @@ impl Node {
         self.relay.suspend();
         out.extend(self.leads().and_then(|own| self.helper_key(own)).map(Effect::AwaitHelper));
         let search = self.orphans.next(now);
-        self.search(search, out)
+        self.search(search, now, out)
     }
 
     /// Goes on with the search. False if there is no other parent: everything ends.
-    fn search(&mut self, search: Search, out: &mut Vec<Effect>) -> bool {
+    fn search(&mut self, search: Search, now: Instant, out: &mut Vec<Effect>) -> bool {
         match search {
             Search::Try(Ancestor { host, addresses }) => {
                 if let Some(key) = self.orphans_key(host) {
@@ -116,9 +117,8 @@ impl Node {
             Search::Waits => true,
             Search::Ends => {
                 // Those below need not find out one after the other that the session is over.
-                for (link, _) in self.children.leaders().filter(|(_, child)| child.is_up()) {
-                    Self::send(link, Kind::Control, &ParentMessage::Ancestors(Vec::new()), out);
-                }
+                let ending = Ending { signal: TERMINATE, grace: self.options.rules.kill_grace };
+                self.end(ending, now, out);
                 out.extend([Effect::ForgetHelper, Effect::Cut(LinkId::PARENT, None)]);
                 false
             }
@@ -140,7 +140,7 @@ impl Node {
         }
         if !reached || !self.orphans.connected() {
             let search = self.orphans.next(now);
-            if !self.search(search, out) {
+            if !self.search(search, now, out) {
                 self.parent_lost(now, out);
             }
             return true;

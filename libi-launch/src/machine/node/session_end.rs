@@ -5,7 +5,9 @@
 //! and has a parent. When it loses its parent, attached members below it are ended, and their
 //! output is discarded.
 //!
-//! A leader that ends takes its subtree with it, because the nodes below depend on it. A node has
+//! A leader that ends takes its subtree with it, because the nodes below depend on it. If it loses its parent
+//! while the session ends, and hosts find other parents, it does not kill the leaders below: what is below one
+//! that was killed would not hear of the end, and look for a parent until the time limit. A node has
 //! *no dependents* when each of its children is gone, or is detached and has no dependents itself.
 
 use libi_core::time::Instant;
@@ -47,10 +49,7 @@ impl Node {
             return;
         }
         for link in self.children.links(Child::is_up) {
-            Self::send(link, Kind::Control, &ParentMessage::End(ending), out);
-            let by = by + self.options.rules.kill_grace;
-            let before = self.children.deadline(link).unwrap_or(by);
-            self.children.set_deadline(link, before.min(by));
+            self.ask_to_end_sooner(link, ending, now, out);
         }
         for link in self.children.links(Child::is_running) {
             self.ask_program_to_end(link, ending, by, out);
@@ -58,6 +57,14 @@ impl Node {
         self.moved.end_all(by + self.options.rules.kill_grace);
         self.end_processes(ending, now, out);
         self.notify_member(Notice::End(ending), out);
+    }
+
+    /// Tells a child that is up, and that may have been asked before.
+    fn ask_to_end_sooner(&mut self, link: LinkId, ending: Ending, now: Instant, out: &mut Vec<Effect>) {
+        Self::send(link, Kind::Control, &ParentMessage::End(ending), out);
+        let by = now + ending.grace + self.options.rules.kill_grace;
+        let before = self.children.deadline(link).unwrap_or(by);
+        self.children.set_deadline(link, before.min(by));
     }
 
     /// Asks a child to end with the session. All levels of the tree have the same time.
@@ -95,15 +102,20 @@ impl Node {
         let first = self.stage.end(Instant::FAR_FUTURE);
         self.direct.forget_secret();
         self.forget_move();
+        let ending = Ending { signal: TERMINATE, grace: self.options.rules.kill_grace };
         for link in self.children.links(|_| true) {
             match self.children.get(link) {
                 Some(child) if child.is_detached() => self.detach_child(link, now, out),
+                // What it has been told it may not have passed on. In a session that goes on, hosts below it may
+                // have another parent.
+                Some(child) if !first && child.is_leader() && child.is_up() && self.hosts_find_parents() => {
+                    self.ask_to_end_sooner(link, ending, now, out);
+                }
                 _ => self.force_end(link, Cause::Cancelled, now, out),
             }
         }
         self.kill_processes(now, out);
         if first {
-            let ending = Ending { signal: TERMINATE, grace: self.options.rules.kill_grace };
             self.notify_member(Notice::End(ending), out);
         }
     }

@@ -197,7 +197,7 @@ impl Node {
             return out.extend(self.orphans.end().into_iter().map(Effect::Close));
         }
         if let Some(search) = self.orphans.due(now)
-            && !self.search(search, out)
+            && !self.search(search, now, out)
         {
             return self.parent_lost(now, out);
         }
