@@ -75,7 +75,12 @@ impl Mpirun {
 
     /// The process IDs of the ranks, as they say themselves.
     pub(crate) fn said(&mut self, processes: u32) -> BTreeMap<u32, i32> {
-        said(self.0.stdout.take().unwrap(), processes)
+        let said = said(self.0.stdout.take().unwrap(), processes);
+        if said.len() < processes as usize {
+            let ended = self.0.wait().unwrap();
+            panic!("the launcher has ended: {ended}; of {processes} ranks only {said:?}");
+        }
+        said
     }
 
     pub(crate) fn pid(&self) -> i32 {
