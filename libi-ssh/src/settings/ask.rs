@@ -80,12 +80,6 @@ impl Asker {
     /// The settings of a host, or why it is declined.
     pub(crate) async fn settings(&self, question: Question<'_>) -> Result<Settings, Declined> {
         let Question { program, options, host, role } = question;
-        let default = self.defaults.get(program.to_owned(), async {
-            let nothing = [OsString::from("-F"), OsString::from("none")];
-            let dump = self.ask(program, &nothing, "localhost").await?;
-            dump.list("HostKeyAlgorithms").ok_or(Declined::Missing("HostKeyAlgorithms"))
-        });
-        let default = default.await?;
         // A few small files.
         let scan =
             self.scans.get(options.to_vec(), async { Arc::new(Scan::of(options, &self.context)) }).await;
@@ -99,8 +93,23 @@ impl Asker {
             Some(dump) => dump,
             None => (*self.dump(question, Class::Own(host.to_owned())).await?.dump).clone(),
         };
-        let lists = HostKeyLists { default, may_be_shortened: scan.may_shorten_host_keys };
+        let lists = match scan.may_set_host_keys {
+            true => HostKeyLists::Configured {
+                default: self.default_host_keys(program).await?,
+                may_be_shortened: scan.may_shorten_host_keys,
+            },
+            false => HostKeyLists::Default,
+        };
         Settings::from_dump(&dump, host, role, &lists, &self.context)
+    }
+
+    async fn default_host_keys(&self, program: &OsStr) -> Result<Vec<String>, Declined> {
+        let asked = self.defaults.get(program.to_owned(), async {
+            let nothing = [OsString::from("-F"), OsString::from("none")];
+            let dump = self.ask(program, &nothing, "localhost").await?;
+            dump.list("HostKeyAlgorithms").ok_or(Declined::Missing("HostKeyAlgorithms"))
+        });
+        asked.await
     }
 
     async fn dump(&self, question: Question<'_>, class: Class) -> Result<Answer, Declined> {

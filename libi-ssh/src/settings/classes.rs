@@ -38,7 +38,9 @@ pub(super) struct Scan {
     host_names: Vec<String>,
     /// Whether hosts differ in more than the `Host` lines that they match.
     differs: bool,
-    /// `HostKeyAlgorithms` starts with a minus, or may do so.
+    /// There is a line `HostKeyAlgorithms`, or may be one.
+    pub(super) may_set_host_keys: bool,
+    /// It starts with a minus, or may do so.
     pub(super) may_shorten_host_keys: bool,
 }
 
@@ -74,6 +76,7 @@ impl Scan {
 
     fn give_up(&mut self) {
         self.differs = true;
+        self.may_set_host_keys = true;
         self.may_shorten_host_keys = true;
     }
 
@@ -140,7 +143,10 @@ impl Scan {
             }
             "include" => include(self, &arguments),
             "hostname" => self.host_names.extend(arguments.first().map(|&name| name.to_owned())),
-            _ => self.may_shorten_host_keys |= arguments.iter().any(|list| list.starts_with('-')),
+            _ => {
+                self.may_set_host_keys = true;
+                self.may_shorten_host_keys |= arguments.iter().any(|list| list.starts_with('-'));
+            }
         }
     }
 }

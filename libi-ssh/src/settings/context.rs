@@ -23,12 +23,17 @@ pub(crate) struct Context<'a> {
 
 /// What tells how `ssh` orders the algorithms of host keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HostKeyLists {
-    /// `HostKeyAlgorithms` that `ssh` prints without any configuration.
-    pub(crate) default: Vec<String>,
-    /// Whether a configuration may remove some (`HostKeyAlgorithms -…`): then a shorter list than the
-    /// default does not tell whether algorithms of known keys go first.
-    pub(crate) may_be_shortened: bool,
+pub(crate) enum HostKeyLists {
+    /// No configuration has `HostKeyAlgorithms`.
+    Default,
+    /// One may have.
+    Configured {
+        /// What `ssh` prints without any configuration.
+        default: Vec<String>,
+        /// Whether a configuration may remove some (`HostKeyAlgorithms -…`): then a shorter list than the
+        /// default does not tell whether algorithms of known keys go first.
+        may_be_shortened: bool,
+    },
 }
 
 impl Context<'static> {

@@ -230,11 +230,17 @@ impl Reader<'_> {
 
     fn algorithms(&self, lists: &HostKeyLists) -> Result<Algorithms, Declined> {
         let host_keys = self.list("HostKeyAlgorithms")?;
-        // Unless the user has set or reordered the list, it is the default one, with more at its end.
-        let prefers_known_keys = !lists.default.is_empty() && host_keys.starts_with(&lists.default);
-        if !prefers_known_keys && lists.may_be_shortened {
-            return Err(Declined::HostKeyOrder);
-        }
+        let prefers_known_keys = match lists {
+            HostKeyLists::Default => true,
+            // Unless the user has set or reordered the list, it is the default one, with more at its end.
+            HostKeyLists::Configured { default, may_be_shortened } => {
+                let is_default = !default.is_empty() && host_keys.starts_with(default);
+                if !is_default && *may_be_shortened {
+                    return Err(Declined::HostKeyOrder);
+                }
+                is_default
+            }
+        };
         Ok(Algorithms {
             kex: self.list("KexAlgorithms")?,
             host_keys,

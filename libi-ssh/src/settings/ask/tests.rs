@@ -35,9 +35,8 @@ impl Counting {
         ["-T".into(), "-F".into(), config, "-o".into(), "BatchMode=yes".into()].to_vec()
     }
 
-    /// Without the question for the defaults.
     fn count(&self) -> usize {
-        fs::read_to_string(self.dir.path().join("count")).unwrap().lines().count() - 1
+        fs::read_to_string(self.dir.path().join("count")).unwrap().lines().count()
     }
 
     fn asker(&self) -> Arc<Asker> {
@@ -76,6 +75,16 @@ async fn one_answer_serves_all_hosts_of_a_class() {
     assert_eq!(ssh.count(), 1);
     assert_eq!(ssh.ask(&asker, "other1").await.unwrap().user, "you");
     assert_eq!(ssh.count(), 2);
+}
+
+#[tokio::test]
+async fn the_default_algorithms_of_host_keys_are_asked_for_once_if_others_are_configured() {
+    let ssh = Counting::new("Host set*\nHostKeyAlgorithms ssh-ed25519\n");
+    let asker = ssh.asker();
+    for (host, count, is_default) in [("set1", 2, false), ("set2", 2, false), ("node", 3, true)] {
+        let settings = ssh.ask(&asker, host).await.unwrap();
+        assert_eq!((ssh.count(), settings.algorithms.prefers_known_keys), (count, is_default), "{host}");
+    }
 }
 
 #[tokio::test]

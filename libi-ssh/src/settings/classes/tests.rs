@@ -83,7 +83,12 @@ fn what_may_distinguish_hosts_gives_each_a_class_of_its_own() {
 fn removed_algorithms_of_host_keys_are_noticed() {
     assert!(scan("HostKeyAlgorithms -ssh-rsa\n", &[]).may_shorten_host_keys);
     assert!(scan("", &["hostkeyalgorithms=-ssh-rsa"]).may_shorten_host_keys);
-    assert!(!scan("HostKeyAlgorithms ssh-ed25519,rsa-sha2-512\n", &[]).may_shorten_host_keys);
+    let set = scan("HostKeyAlgorithms ssh-ed25519,rsa-sha2-512\n", &[]);
+    assert!(set.may_set_host_keys && !set.may_shorten_host_keys);
+    assert!(!scan("Host a\nUser b\n", &["Ciphers=-aes128-ctr"]).may_set_host_keys);
+    for unknown in ["Include $HOME/x\n", "Include \"x\"\n"] {
+        assert!(scan(unknown, &[]).may_set_host_keys, "{unknown}");
+    }
 }
 
 proptest! {

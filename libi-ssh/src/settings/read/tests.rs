@@ -35,7 +35,7 @@ fn context(exists: &(dyn Fn(&Path) -> bool + Sync)) -> Context<'_> {
 }
 
 fn lists(may_be_shortened: bool) -> HostKeyLists {
-    HostKeyLists { default: dump("", "a").list("HostKeyAlgorithms").unwrap(), may_be_shortened }
+    HostKeyLists::Configured { default: dump("", "a").list("HostKeyAlgorithms").unwrap(), may_be_shortened }
 }
 
 fn read(config: &str, host: &str) -> Result<Settings, Declined> {
@@ -208,7 +208,7 @@ proptest! {
             home: "/h".into(), uid: 1, user: "u".into(), host_name: "l".into(), environment: Vec::new(),
             exists: &exists_nothing,
         };
-        let lists = HostKeyLists { default: Vec::new(), may_be_shortened: false };
+        let lists = HostKeyLists::Configured { default: Vec::new(), may_be_shortened: false };
         let base = "batchmode yes\nhostname a\nuser b\nciphers a\nmacs a\nkexalgorithms a\nhostkeyalgorithms a\n\
                     pubkeyacceptedalgorithms a\ncasignaturealgorithms a\n";
         for text in [text.clone(), format!("{base}{text}")] {
