@@ -10,6 +10,10 @@ use std::process::{Child, Command, Stdio};
 use libi_testkit::programs;
 
 const LAB_CLIENT: &str = "/var/lib/libi-lab/sshd/libi-ssh";
+/// The configuration of the laboratory, and that part of it which is the same for all hosts: by the rest they
+/// have other names, each of which costs an `ssh -G`.
+const LAB_CONFIGS: [&str; 2] =
+    ["/var/lib/libi-lab/sshd/main.config", "/var/lib/libi-lab/sshd/ssh_clients.config"];
 
 pub(crate) enum Servers {
     Lab,
@@ -22,6 +26,9 @@ impl Servers {
         // Hosts launch others as another user, who may not read the directory of the build.
         fs::copy(programs::ssh_client(), LAB_CLIENT).unwrap();
         fs::set_permissions(LAB_CLIENT, fs::Permissions::from_mode(0o755)).unwrap();
+        let [whole, part] = LAB_CONFIGS;
+        let config = fs::read_to_string(whole).unwrap();
+        fs::write(part, config.split("Host n0\n").next().unwrap()).unwrap();
         Self::Lab
     }
 
@@ -64,7 +71,7 @@ impl Servers {
     /// The configuration file by which ssh reaches them.
     pub(crate) fn config(&self) -> &str {
         match self {
-            Self::Lab => "/var/lib/libi-lab/sshd/main.config",
+            Self::Lab => LAB_CONFIGS[1],
             Self::Cheap { config, .. } => config,
         }
     }
