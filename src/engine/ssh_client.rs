@@ -56,12 +56,6 @@ struct Running {
 /// The exit status of ssh for failures of its own.
 pub(super) const SSH_FAILED: i32 = 255;
 
-/// What a process gets from the one that starts it.
-pub(super) struct Surroundings<'a> {
-    pub(super) environment: &'a Environment,
-    pub(super) death_signal: Option<Signal>,
-}
-
 /// The streams of a start, as the other side gets them, and the process that may still be needed.
 pub(super) struct Offer {
     pub(super) spec: SpawnSpec,
@@ -94,10 +88,11 @@ impl SshClient {
         &mut self,
         offer: Box<Offer>,
         client: &ClientUse,
-        around: &Surroundings<'_>,
+        environment: &Environment,
+        death_signal: Option<Signal>,
     ) -> Result<Connection, (Box<Offer>, String)> {
         if self.running.is_none() && self.of_no_use.is_none() {
-            match start(client, around) {
+            match start(client, environment, death_signal) {
                 Ok(running) => self.running = Some(running),
                 Err(why) => self.give_up(why),
             }
@@ -139,20 +134,28 @@ impl SshClient {
     }
 }
 
+/// Two ends that keep messages apart.
+fn message_sockets() -> nix::Result<(OwnedFd, OwnedFd)> {
+    socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
+}
+
 /// Starts the client.
-fn start(client: &ClientUse, around: &Surroundings<'_>) -> Result<Running, String> {
+fn start(
+    client: &ClientUse,
+    environment: &Environment,
+    death_signal: Option<Signal>,
+) -> Result<Running, String> {
     let program = find(&client.program);
     let failed = |error: &dyn std::fmt::Display| format!("{program} cannot be started: {error}");
-    let kind = (AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
-    let (socket, its) = socketpair(kind.0, kind.1, None, kind.2).map_err(|error| failed(&error))?;
+    let (socket, its) = message_sockets().map_err(|error| failed(&error))?;
     // The client uses the user's variables, and none of libi's.
     let is_others = |variable: &&EnvVar| !variable.name().as_bytes().starts_with(b"LIBI_");
-    let environment = around.environment.variables().iter().filter(is_others).cloned().collect();
+    let environment = environment.variables().iter().filter(is_others).cloned().collect();
     let mut start = Start::new(program.clone(), environment);
     start.fds.insert(1, FdSource::Null);
     start.fds.insert(2, FdSource::Null);
     start.fds.insert(CLIENT_FD, FdSource::File(its.as_fd()));
-    start.parent_death_signal = around.death_signal;
+    start.parent_death_signal = death_signal;
     let process = start.start().map_err(|error| error.to_string())?;
     Ok(Running { process, socket })
 }
@@ -177,8 +180,7 @@ fn hand_over(
     let SpawnSpec { program, args, .. } = &offer.spec;
     let start = ClientStart { program: program.clone(), args: args.clone(), fast };
     let Some(message) = encode(&start) else { return Err((offer, "the command is too long".to_owned())) };
-    let kind = (AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
-    let (socket, its) = match socketpair(kind.0, kind.1, None, kind.2) {
+    let (socket, its) = match message_sockets() {
         Ok(pair) => pair,
         Err(error) => return Err((offer, error.to_string())),
     };

@@ -13,7 +13,7 @@ use crate::engine::fd_budget::original_limit;
 use crate::engine::launched::Launched;
 use crate::engine::link_io::Registered;
 use crate::engine::session_io::SessionIo;
-use crate::engine::ssh_client::{Fate, Offer, SSH_FAILED, Surroundings};
+use crate::engine::ssh_client::{Fate, Offer, SSH_FAILED};
 
 impl SessionIo {
     /// Starts what the spec describes: by the client, or as a process if that cannot.
@@ -24,10 +24,9 @@ impl SessionIo {
         client: &ClientUse,
     ) -> Result<Started<Launched>, StartFailure> {
         let (streams, theirs) = StandardStreams::new(self.links.len())?;
-        let around =
-            Surroundings { environment: &self.environment, death_signal: self.death_signal_of_launched() };
         let offer = Box::new(Offer { spec: spec.clone(), streams: theirs });
-        let launched = match self.ssh_client.ask(offer, client, &around) {
+        let death_signal = self.death_signal_of_launched();
+        let launched = match self.ssh_client.ask(offer, client, &self.environment, death_signal) {
             Ok(connection) => Launched::Connection(connection),
             // A host may lack the client, which is not sent there.
             Err((_, why)) if client.required && self.node.leads().is_none() => {

@@ -47,7 +47,7 @@ pub(in crate::engine::session_io) fn spawn(
         return Ok(streams.of(child, spec));
     }
     let (stderr, its_stderr) = pipe(open).map_err(failed_to_make("pipe"))?;
-    let mut start = Start::new(spec.program, inherited.environment.clone().with(spec.env));
+    let mut start = prepared(&spec, inherited);
     let (first, trailer) = (spec.initial_input, spec.trailer);
     let is_apart = |value: &str| {
         let is_this = |name: &EnvVar| name.name().as_bytes() == APART_ENV.as_bytes();
@@ -55,11 +55,6 @@ pub(in crate::engine::session_io) fn spawn(
     };
     let takes_input = is_apart(APART_WITH_INPUT);
     let tells_streams = takes_input || is_apart(APART);
-    start.args = spec.args;
-    start.cwd = spec.cwd;
-    start.open_files = inherited.open_files;
-    start.parent_death_signal = inherited.death_signal;
-    start.guarded = inherited.guarded;
     start.fds.insert(2, FdSource::File(its_stderr.as_fd()));
     let mut ids = StreamIds::default();
     ids.add(2, its_stderr.as_fd());
@@ -144,6 +139,15 @@ pub(super) fn start_with(
     streams: &[OwnedFd; 3],
     inherited: &Inherited<'_>,
 ) -> Result<Child, StartFailure> {
+    let mut start = prepared(spec, inherited);
+    for (number, stream) in (0..).zip(streams) {
+        start.fds.insert(number, FdSource::File(stream.as_fd()));
+    }
+    Ok(start.start()?)
+}
+
+/// The start of a process, without its descriptors.
+fn prepared<'fd>(spec: &SpawnSpec, inherited: &Inherited<'_>) -> Start<'fd> {
     let environment = inherited.environment.clone().with(spec.env.clone());
     let mut start = Start::new(spec.program.clone(), environment);
     start.args.clone_from(&spec.args);
@@ -151,10 +155,7 @@ pub(super) fn start_with(
     start.open_files = inherited.open_files;
     start.parent_death_signal = inherited.death_signal;
     start.guarded = inherited.guarded;
-    for (number, stream) in (0..).zip(streams) {
-        start.fds.insert(number, FdSource::File(stream.as_fd()));
-    }
-    Ok(start.start()?)
+    start
 }
 
 fn failed_to_make(what: &'static str) -> impl Fn(io::Error) -> StartFailure + Copy {
