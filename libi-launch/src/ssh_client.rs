@@ -4,7 +4,7 @@
 //! # The socket of the client
 //! The client inherits one end of a socket pair that keeps the bounds of messages
 //! (`SOCK_SEQPACKET`) as [`CLIENT_FD`]. Each message is a [`ClientStart`], with four descriptors:
-//! the start's standard input, output and error, as `ssh` would inherit them, and a socket of the
+//! the pipes that are the start's standard input, output and error, and a socket of the
 //! same kind for that start, on which the client answers.
 //!
 //! # The socket of a start

@@ -1,18 +1,14 @@
-//! The streams of a command: file descriptors of another process, pipes or sockets as a rule.
+//! The streams of a command: pipes that another process has made. A file that is none counts as ended.
 //!
 //! They are switched to non-blocking, as `ssh` does, which other processes see as well; they are
-//! switched back when they are dropped. Other files (`/dev/null`) are used as they are.
+//! switched back when they are dropped.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream as Socket;
 
 use bytes::Bytes;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::stat::{SFlag, fstat};
-use nix::unistd;
-use tokio::net::UnixStream;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
 /// What was set before on a file that is now non-blocking.
@@ -36,41 +32,18 @@ impl Before {
     }
 }
 
-fn is(file: &OwnedFd, kind: SFlag) -> bool {
-    fstat(file).is_ok_and(|found| SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == kind)
-}
-
-fn polled_socket(file: OwnedFd, before: &Before) -> io::Result<UnixStream> {
-    before.do_not_block(file.as_fd())?;
-    UnixStream::from_std(Socket::from(file))
-}
-
 /// Standard input.
 pub(super) struct Input {
-    file: Option<Source>,
+    pipe: Option<Receiver>,
     before: Before,
-}
-
-enum Source {
-    Pipe(Receiver),
-    Socket(UnixStream),
-    Other(OwnedFd),
 }
 
 const CHUNK: usize = 32 * 1024;
 
 impl Input {
-    /// A file that cannot be used counts as ended.
     pub(super) fn new(file: OwnedFd) -> Input {
         let before = Before::of(&file);
-        let file = if is(&file, SFlag::S_IFIFO) {
-            Receiver::from_owned_fd(file).ok().map(Source::Pipe)
-        } else if is(&file, SFlag::S_IFSOCK) {
-            polled_socket(file, &before).ok().map(Source::Socket)
-        } else {
-            Some(Source::Other(file))
-        };
-        Input { file, before }
+        Input { pipe: Receiver::from_owned_fd(file).ok(), before }
     }
 
     /// Returns nothing at the end of the stream. An error ends it, too.
@@ -85,21 +58,13 @@ impl Input {
     }
 
     async fn read_once(&self) -> io::Result<Bytes> {
-        let Some(file) = &self.file else {
+        let Some(pipe) = &self.pipe else {
             return Ok(Bytes::new());
         };
-        match file {
-            Source::Pipe(pipe) => pipe.readable().await?,
-            Source::Socket(socket) => socket.readable().await?,
-            Source::Other(_) => {}
-        }
+        pipe.readable().await?;
         // Only now: a thousand connections wait for input.
         let mut chunk = vec![0; CHUNK];
-        let length = match file {
-            Source::Pipe(pipe) => pipe.try_read(&mut chunk)?,
-            Source::Socket(socket) => socket.try_read(&mut chunk)?,
-            Source::Other(file) => unistd::read(file, &mut chunk)?,
-        };
+        let length = pipe.try_read(&mut chunk)?;
         chunk.truncate(length);
         chunk.shrink_to_fit();
         Ok(chunk.into())
@@ -108,60 +73,35 @@ impl Input {
 
 impl Drop for Input {
     fn drop(&mut self) {
-        match &self.file {
-            Some(Source::Pipe(pipe)) => self.before.restore(pipe.as_fd()),
-            Some(Source::Socket(socket)) => self.before.restore(socket.as_fd()),
-            Some(Source::Other(_)) | None => {}
+        if let Some(pipe) = &self.pipe {
+            self.before.restore(pipe.as_fd());
         }
     }
 }
 
 /// Standard output or standard error.
 pub(super) struct Output {
-    file: Option<Sink>,
+    pipe: Option<Sender>,
     before: Before,
 }
 
-enum Sink {
-    Pipe(Sender),
-    Socket(UnixStream),
-    Other(OwnedFd),
-}
-
 impl Output {
-    /// What is written to a file that cannot be used is dropped.
     pub(super) fn new(file: OwnedFd) -> Output {
         let before = Before::of(&file);
-        let file = if is(&file, SFlag::S_IFIFO) {
-            Sender::from_owned_fd(file).ok().map(Sink::Pipe)
-        } else if is(&file, SFlag::S_IFSOCK) {
-            polled_socket(file, &before).ok().map(Sink::Socket)
-        } else {
-            Some(Sink::Other(file))
-        };
-        Output { file, before }
-    }
-
-    fn polled(&self) -> Option<BorrowedFd<'_>> {
-        match self.file.as_ref()? {
-            Sink::Pipe(pipe) => Some(pipe.as_fd()),
-            Sink::Socket(socket) => Some(socket.as_fd()),
-            Sink::Other(_) => None,
-        }
+        Output { pipe: Sender::from_owned_fd(file).ok(), before }
     }
 
     /// Closes it: the reader finds the end of the stream.
     pub(super) fn close(&mut self) {
-        if let Some(file) = self.polled() {
-            self.before.restore(file);
+        if let Some(pipe) = self.pipe.take() {
+            self.before.restore(pipe.as_fd());
         }
-        self.file = None;
     }
 
     /// To be called after another stream was closed, which may be the same file.
     pub(super) fn do_not_block(&self) {
-        if let Some(file) = self.polled() {
-            let _ = self.before.do_not_block(file);
+        if let Some(pipe) = &self.pipe {
+            let _ = self.before.do_not_block(pipe.as_fd());
         }
     }
 
@@ -188,18 +128,9 @@ impl Output {
     }
 
     async fn write_once(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self.file.as_ref() {
-            Some(Sink::Pipe(pipe)) => {
-                pipe.writable().await?;
-                pipe.try_write(bytes)
-            }
-            Some(Sink::Socket(socket)) => {
-                socket.writable().await?;
-                socket.try_write(bytes)
-            }
-            Some(Sink::Other(file)) => Ok(unistd::write(file, bytes)?),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        }
+        let pipe = self.pipe.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
+        pipe.writable().await?;
+        pipe.try_write(bytes)
     }
 
     pub(super) async fn write_all(&mut self, text: &[u8]) {

@@ -163,7 +163,7 @@ async fn a_key_of_a_security_token_is_declined_before_anything_is_tried() {
 }
 
 #[tokio::test]
-async fn files_that_cannot_be_polled_serve_as_streams() {
+async fn files_that_are_no_pipes_are_empty_streams() {
     let server = Server::start().await;
     let (mut start, _ends) = start(server.settings(), server.policy(), "cat");
     let null = || std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap().into();
