@@ -322,7 +322,7 @@ fn a_termination_is_not_hastened_by_members_that_it_ends() {
     lab.is_empty_within(SOON);
 }
 
-/// The leader of a host may end before those below it, which must not look for another parent then.
+/// Hosts below a leader that ended without passing the end on would look for another parent.
 #[test]
 fn a_session_that_goes_on_without_lost_hosts_leaves_nothing_when_it_ends() {
     let agent = || Agent::new(OsBytes::try_from(programs::agent()).unwrap());
