@@ -2,7 +2,6 @@
 //! say the same of what they refuse.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use libi::{Backend, SshClient};
@@ -136,10 +135,10 @@ impl KeyAgent {
         let mut command = Command::new("ssh-agent");
         command.args(["-D", "-a", &socket]).stdout(Stdio::null());
         let agent = Self(command.spawn().unwrap(), socket);
-        within(TIMEOUT, "the agent listens", || Path::new(&agent.1).exists());
         let mut add = Command::new("ssh-add");
         add.args(["-q", key]).env("SSH_AUTH_SOCK", &agent.1).stdin(Stdio::null());
-        assert!(add.status().unwrap().success());
+        // Its socket is there before it listens.
+        within(TIMEOUT, "the agent takes the key", || add.status().unwrap().success());
         agent
     }
 }
