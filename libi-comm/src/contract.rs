@@ -312,7 +312,8 @@ pub enum Event {
         absent: Ranks,
     },
     /// A new process is at the other end of this new link, in the place of lost members, or with ranks by
-    /// which the session grows. It has a [topology](Topology::joins) that says so. Only where calls
+    /// which the session grows. It has a [topology](Topology::joins) that says so. The lost members may have
+    /// been on a host elsewhere, and this process need not have heard of their loss. Only where calls
     /// [go on](Completion::continues).
     Joins {
         /// The link that leads to it. Its number was not used before.

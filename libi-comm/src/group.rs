@@ -140,10 +140,10 @@ use libi_core::loss::Loss;
 use libi_core::machine::Machine;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
-use libi_core::topology::Topology;
 
 use self::collective::Collective;
 use self::context::CallContext;
+use self::joining::Newcomer;
 pub(crate) use self::view::GroupView;
 use self::view::LOST_LINK;
 use crate::contract::{Call, CallId, Completion, Effect, Event};
@@ -175,8 +175,8 @@ pub struct Group {
     aborts_before_plan: Vec<(u64, broken::Break)>,
     /// The number of ranks that the program knows of.
     told_size: u32,
-    /// The topology of a new process, until it is told its first call.
-    awaiting_welcome: Option<Topology>,
+    /// What a new process knows until it is told its first call.
+    awaiting_welcome: Option<Newcomer>,
     /// Whether it was an orphan then.
     was_orphan: bool,
     /// The last request to the parent to confirm, as long as it has not.
@@ -240,7 +240,12 @@ impl Group {
     fn handle(&mut self, event: Event, now: Instant, out: &mut Vec<Effect>) {
         let before = out.len();
         match event {
-            Event::Up(topology) if topology.joins => self.awaiting_welcome = Some(topology),
+            Event::Up(topology) if topology.joins => {
+                self.awaiting_welcome = Some(Newcomer::new(topology));
+                for event in std::mem::take(&mut self.early_events) {
+                    self.handle(event, now, out);
+                }
+            }
             Event::Up(topology) => {
                 self.view = GroupView::new(topology);
                 self.told_size = self.view.topology.size;
@@ -257,13 +262,17 @@ impl Group {
             }
             Event::Confirm(_) if !self.is_up => {}
             Event::Frame(LinkId::PARENT, frame) if !self.is_up && self.awaiting_welcome.is_some() => {
-                let Some(topology) = self.awaiting_welcome.take() else { return };
-                self.awaiting_welcome = self.on_welcome(topology, frame, now, out);
+                let Some(newcomer) = self.awaiting_welcome.take() else { return };
+                self.awaiting_welcome = self.on_welcome(newcomer, frame, now, out);
                 return;
             }
-            Event::Severed(LinkId::PARENT, ..) if self.awaiting_welcome.is_some() => {}
             Event::Reattached if self.awaiting_welcome.is_some() => self.reattached_before_welcome(out),
-            event if !self.is_up => self.early_events.push(event),
+            event if !self.is_up => {
+                let is_over = self.awaiting_welcome.as_mut().is_some_and(|newcomer| newcomer.on(&event, out));
+                if !is_over {
+                    self.early_events.push(event);
+                }
+            }
             Event::Confirm(number) => {
                 if self.view.topology.has_parent {
                     self.unconfirmed = Some(number);
@@ -276,7 +285,7 @@ impl Group {
             Event::Severed(link, lost, reason) => self.severed(link, &lost, reason, now, out),
             Event::Adopted(adoption) => self.adopted(adoption, now, out),
             Event::Grows { size, absent } => self.grows(size, &absent, now, out),
-            Event::Joins { link, ranks, local } => self.joins(link, &ranks, local, now, out),
+            Event::Joins { link, ranks, local } => self.joins(link, &ranks, local),
             Event::Reattached => self.reattached(out),
             Event::Forsaken(link, reason) => self.forsaken(link, reason, now, out),
             Event::Call(id, call) => {
@@ -293,6 +302,7 @@ impl Group {
                 collective.on_woken(&mut CallContext { now, view, kvs, memory, out });
             }
         }
+        self.ask_for_arrivals(now, out);
         self.forget_completed();
         self.drop_upward(before, out);
         self.drop_closed(before, out);

@@ -70,9 +70,11 @@ pub(crate) enum Message {
     Joined { round: u64, ranks: Ranks, size: u32, absent: Ranks },
     /// The answer: what the front end sends from now on is for these processes.
     KnowsOfJoined { round: u64 },
-    /// To another parent than the first: this process is new, and has not had its welcome, like these members
-    /// here and below.
+    /// To the parent, if that is another than the first, or if a host below is lost: this process is new, and
+    /// has not had its welcome, like these members here and below.
     AwaitsWelcome(Ranks),
+    /// To another parent: the members here and below.
+    MovedWith(Ranks),
 }
 
 /// The header of a frame of a collective call.
@@ -174,6 +176,7 @@ impl Message {
                 | Self::TreeChanged { .. }
                 | Self::Confirm { .. }
                 | Self::AwaitsWelcome(_)
+                | Self::MovedWith(_)
         )
     }
 
@@ -244,6 +247,7 @@ mod tests {
             Message::Moved { round: 1, moved: Vec::new() },
             Message::Welcome(Welcome {
                 round: 1,
+                ranks: Ranks::first(2),
                 first: 1,
                 missing: Missing::default(),
                 settled: Vec::new(),
@@ -259,6 +263,7 @@ mod tests {
             Message::Joined { round: 1, ranks: Ranks::new(), size: 1, absent: Ranks::new() },
             Message::KnowsOfJoined { round: 1 },
             Message::AwaitsWelcome(Ranks::new()),
+            Message::MovedWith(Ranks::new()),
         ] {
             assert_eq!(of(&news), (false, false), "{news:?}");
         }

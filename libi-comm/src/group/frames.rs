@@ -72,6 +72,7 @@ impl Group {
                 }
             }
             Message::Welcome(_) => {}
+            Message::MovedWith(ranks) => self.has_moved_with(link, &ranks, now, out),
             Message::AwaitsWelcome(ranks) => self.awaits_welcome(link, &ranks, now, out),
             Message::Halt { round, nth } => {
                 if Some(link) == view.collective_parent() {

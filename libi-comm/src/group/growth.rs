@@ -20,7 +20,7 @@
 //! |---|---|---|
 //! | unknown | the top makes a plan, and its driver has told of the growth | admitted if it is reported; else lost |
 //! | unknown | `Joins`, or a report of it, before the top knows of the growth | unknown: it is in the report of the round that the growth starts |
-//! | lost | `Joins` at the process above it | arriving, as others in the places of lost members |
+//! | lost | `Joins` at the process above it | arriving, as others [in the places of lost members](super::joining) |
 //! | arriving, admitted | | see [`joining`](super::joining) |
 //!
 //! # The call from which on the session is larger

@@ -1,9 +1,9 @@
-//! What a group does when new processes join a session: one that takes the place of a lost member, or hosts
-//! by which the session [grows](super::growth).
+//! What a group does when new processes join a session: one that takes the place of a lost member, hosts in
+//! the places of lost ones, or hosts by which the session [grows](super::growth).
 //!
-//! A process in the place of a lost one is started on the same host, and its parent is the same. Its
-//! parent learns of it [from its driver](Event::Joins), and tells the top; all processes learn of it by a
-//! [plan](super::survival), at the same place in the order of frames:
+//! A process in the place of a lost one is started on the same host, and its parent is the same; or a whole
+//! host is, [somewhere else](arrivals). Its parent learns of it [from its driver](Event::Joins), and tells
+//! the top; all processes learn of it by a [plan](super::survival), at the same place in the order of frames:
 //!
 //! ```text
 //!   new process              its parent                              top
@@ -18,6 +18,7 @@
 //! | state of a member | event | next state |
 //! |---|---|---|
 //! | lost | `Joins` at its parent | arriving: in the next report of the parent |
+//! | not known to be lost there | `Joins` at its parent | held, see [`arrivals`] |
 //! | arriving | its link is closed | lost, as before |
 //! | arriving | a plan with it | takes part from a call on, which is the same everywhere |
 //! | arriving | a plan without it | arriving: it came after the report |
@@ -39,6 +40,7 @@
 //! sends to the member until it has confirmed (`KnowsOfJoined`) that it knows of the new process.
 
 mod admission;
+mod arrivals;
 mod welcome;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,9 +53,12 @@ use libi_core::topology::Topology;
 use serde::{Deserialize, Serialize};
 
 use self::admission::Admitted;
+pub(super) use self::arrivals::Arrival;
+pub(super) use self::welcome::Newcomer;
 pub(crate) use self::welcome::Welcome;
 use super::context::CallContext;
 use super::growth::Growths;
+use super::survival::Arrived;
 use super::{Group, view};
 use crate::contract::{Address, Adoption, Call, Effect};
 use crate::error::CommError;
@@ -108,6 +113,19 @@ impl Joins {
         all
     }
 
+    /// Those of reported members that have joined, and not others with the same ranks before.
+    pub(crate) fn of(&self, arrived: &Arrived) -> Ranks {
+        let (first, last) = arrived.rounds;
+        self.those(|join| (first..=last).contains(&join.round)).intersection(&arrived.ranks)
+    }
+
+    /// The same of several reports.
+    pub(crate) fn of_all(&self, arrived: &[Arrived]) -> Ranks {
+        let mut all = Ranks::new();
+        arrived.iter().for_each(|arrived| all.add_all(&self.of(arrived)));
+        all
+    }
+
     /// Those that take no part in a call.
     pub(crate) fn after(&self, nth: u64) -> Ranks {
         self.those(|join| nth < join.first)
@@ -141,15 +159,6 @@ impl Joins {
         self.growths.forget_before(completed);
         self.those.retain(|join| join.first >= completed);
     }
-}
-
-/// A process that is no branch before the next plan.
-#[derive(Clone, Debug)]
-pub(super) struct Arrival {
-    pub(super) link: LinkId,
-    pub(super) ranks: Ranks,
-    /// Whether it is a further member of this host.
-    pub(super) local: bool,
 }
 
 /// What a group knows of members that join.
@@ -233,6 +242,11 @@ impl Joining {
         }
     }
 
+    /// How the process behind a closed link was lost, if it is known.
+    pub(super) fn how_died(&self, link: LinkId) -> Option<LossReason> {
+        self.died.get(&link).and_then(|(_, how)| how.clone())
+    }
+
     /// A link is closed, and these members are lost with it if they join.
     pub(super) fn closed(&mut self, link: LinkId, died: Ranks, how: Option<LossReason>) {
         self.died.insert(link, (died, how));
@@ -240,45 +254,6 @@ impl Joining {
 }
 
 impl Group {
-    /// A new process is there: in the place of a lost member of this host, or with new ranks.
-    pub(super) fn joins(
-        &mut self,
-        link: LinkId,
-        ranks: &Ranks,
-        local: bool,
-        now: Instant,
-        out: &mut Vec<Effect>,
-    ) {
-        let mut ranks = ranks.clone();
-        let mut taken = Ranks::first(self.view.topology.size);
-        taken.remove_all(&self.view.lost);
-        ranks.remove_all(&taken);
-        if !self.collective.continues() || ranks.is_empty() {
-            return;
-        }
-        self.view.joining_members.arriving.push(Arrival { link, ranks, local });
-        self.reports_arrival(now, out);
-    }
-
-    /// There is more to report of members that join.
-    fn reports_arrival(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        let Self { collective, view, kvs, memory, .. } = self;
-        collective.arrives(&mut CallContext { now, view, kvs, memory, out });
-        self.continue_without_lost(now, out);
-    }
-
-    /// The link to a process that is no branch yet is closed. False if there is no such process. Its
-    /// members are lost as before, or will be with the plan; those below may come back.
-    pub(super) fn arrival_lost(&mut self, link: LinkId, how: Option<&LossReason>) -> bool {
-        let joining = &mut self.view.joining_members;
-        let is_one = joining.arriving.iter().any(|arrival| arrival.link == link);
-        if is_one {
-            joining.closed(link, Ranks::new(), how.cloned());
-            self.view.cut.insert(link);
-        }
-        is_one
-    }
-
     /// What was sent to and from the processes before these is over.
     pub(super) fn forget_predecessors(&mut self, admitted: &Admitted, out: &mut Vec<Effect>) {
         if !admitted.unheard.is_empty() {
@@ -311,8 +286,9 @@ impl Group {
             }
         }
         self.announce(out);
-        // The plan may be older than the report with these.
-        if self.view.arrived().next().is_some() {
+        // The plan may be older than the report with these. Ranks that are not known come with a growth.
+        let all = Ranks::first(self.view.topology.size);
+        if self.view.arrived().any(|arrival| arrival.ranks.intersection(&all) == arrival.ranks) {
             let Self { collective, view, kvs, memory, .. } = self;
             collective.arrives(&mut CallContext { now, view, kvs, memory, out });
         }

@@ -26,6 +26,7 @@
 //! | `Severed` | above, halted and not reported | the halt lasts until the orphans are back or lost |
 //! | `Severed` | an orphan | goes on, and sends nothing upwards before it is adopted |
 //! | `Adopted` | above | tells the orphan what it may have missed; both halt in the same round |
+//! | `MovedWith`, from the orphan | above | of its members, those are lost that it does not have: others with their ranks have [come below it](super::joining) |
 //! | `Adopted` instead of a link without members | above | the orphan halts with the next round; it may get members |
 //! | `Forsaken` | above | the orphans that are not back are lost members |
 //! | `Severed` again | above, of an orphan that is back | its members are awaited once more |
@@ -92,7 +93,17 @@ impl GroupView {
 
     /// New processes below this one that take part from the next plan on.
     pub(super) fn arrived(&self) -> impl Iterator<Item = &Arrival> {
-        self.joining_members.arriving.iter().filter(|arrival| !self.cut.contains(&arrival.link))
+        let arriving = self.joining_members.arriving.iter();
+        let is_free = |arrival: &&Arrival| self.taken(&arrival.left()).is_empty();
+        arriving.filter(|arrival| !self.cut.contains(&arrival.link)).filter(is_free)
+    }
+
+    /// Those of these ranks whose processes are not known to be lost.
+    pub(super) fn taken(&self, ranks: &Ranks) -> Ranks {
+        let mut taken = ranks.intersection(&Ranks::first(self.topology.size));
+        taken.remove_all(&self.lost);
+        taken.remove_all(&self.topology.absent);
+        taken
     }
 
     /// Members that have joined, as long as earlier calls are in progress.
@@ -237,8 +248,35 @@ impl Group {
         self.view.way_up = WayUp::Joins;
         self.collective.has_new_parent();
         self.tell_missed(LinkId::PARENT, out);
+        let mut all = self.collective.reported();
+        all.add_all(&self.view.topology.me.into_iter().collect());
+        self.view.topology.branches.iter().for_each(|branch| all.add_all(&branch.ranks));
+        out.push(Effect::Send(LinkId::PARENT, Message::MovedWith(all).frame(None)));
         if let Some(number) = self.unconfirmed {
             out.push(Effect::Send(LinkId::PARENT, Message::Confirm { number }.frame(None)));
+        }
+    }
+
+    /// An orphan that was adopted says which members have moved with it. Its host may count others that have
+    /// come below it in the places of members that were awaited here: these do not come back.
+    pub(super) fn has_moved_with(
+        &mut self,
+        link: LinkId,
+        there: &Ranks,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(adoption) = self.view.joining.iter_mut().find(|adoption| adoption.link == link) else {
+            return;
+        };
+        let mut lost = adoption.ranks.clone();
+        lost.remove_all(there);
+        adoption.ranks.remove_all(&lost);
+        let instead_of = adoption.instead_of;
+        if !lost.is_empty() {
+            let how = self.view.joining_members.how_died(instead_of);
+            self.lost(&lost, u64::MAX, how, None, now, out);
+            self.continue_without_lost(now, out);
         }
     }
 

@@ -60,7 +60,7 @@ use libi_core::ranks::Ranks;
 
 use self::plan::settlement;
 pub(crate) use self::plan::{
-    Missing, Plan, Report, SettledCall, Settlement, encoded_outcome, replayed_outcome,
+    Arrived, Missing, Plan, Report, SettledCall, Settlement, encoded_outcome, replayed_outcome,
 };
 use super::arguments::Contribution;
 use super::joining::Welcome;
@@ -93,8 +93,17 @@ struct Halt {
     /// What members here and below have said.
     report: Report,
     /// The members that join behind each branch.
-    below: Vec<(LinkId, Ranks)>,
+    below: Vec<(LinkId, Vec<Arrived>)>,
     is_told: bool,
+}
+
+impl Halt {
+    /// What has arrived behind a link that is closed now is reported once more by those that come back.
+    fn withdraw(&mut self, link: LinkId) {
+        if !self.is_told {
+            self.below.retain(|(other, _)| *other != link);
+        }
+    }
 }
 
 /// What a process that is halted does next.
@@ -142,6 +151,10 @@ pub(crate) struct Survival {
     /// The members that were known to be lost when calls halted: all others have heard of these before they
     /// have halted, and have sent them nothing since.
     lost_before: Ranks,
+    /// The round of the last plan.
+    pub(crate) planned: u64,
+    /// What was reported of each process that arrives here. Later reports may be without some members.
+    reported: BTreeMap<LinkId, Vec<Arrived>>,
     /// The changes of the tree that were reported in the last halt.
     pub(crate) changes: TreeChanges,
     confirms: bool,
@@ -156,9 +169,11 @@ pub(crate) struct TreeChanges {
     /// Severed links from behind which all members are back or lost.
     pub(crate) gone: Vec<LinkId>,
     /// The members that join behind each branch.
-    pub(crate) admitted: Vec<(LinkId, Ranks)>,
-    /// The links to new processes of this host.
+    pub(crate) admitted: Vec<(LinkId, Vec<Arrived>)>,
+    /// The links to new processes below this one.
     pub(crate) arrived: Vec<LinkId>,
+    /// What was reported of each, closed links included.
+    pub(crate) reported: BTreeMap<LinkId, Vec<Arrived>>,
 }
 
 impl Survival {
@@ -238,6 +253,9 @@ impl Survival {
             settled: self.kept.iter().filter_map(settled).collect(),
             ..Report::default()
         };
+        // What was reported in this round before, to another parent, is not in its plan.
+        let below = self.changes.admitted.iter_mut().map(|(_, said)| said);
+        self.reported.values_mut().chain(below).for_each(|said| Arrived::withdraw_since(round, said));
         self.round = round;
         self.halts += 1;
         self.lost_before.clone_from(&view.lost);
@@ -246,12 +264,12 @@ impl Survival {
     }
 
     /// A branch has halted, as the `Halt` of this number has told it to.
-    pub(crate) fn has_halted(&mut self, link: LinkId, nth: u64, report: Report) {
+    pub(crate) fn has_halted(&mut self, link: LinkId, nth: u64, mut report: Report) {
         if let Some(halt) = self.halt.as_mut().filter(|_| nth == self.halts)
             && halt.awaited.remove(link).is_some()
         {
             if !report.joins.is_empty() {
-                halt.below.push((link, report.joins.clone()));
+                halt.below.push((link, std::mem::take(&mut report.joins)));
             }
             halt.report.join(report);
         }
@@ -262,6 +280,7 @@ impl Survival {
         self.completed_below.remove(link);
         if let Some(halt) = &mut self.halt {
             halt.awaited.remove(link);
+            halt.withdraw(link);
         }
     }
 
@@ -271,6 +290,7 @@ impl Survival {
         let halt = self.halt.as_mut().filter(|halt| !halt.is_told);
         halt.is_some_and(|halt| {
             halt.awaited.insert(link, ());
+            halt.withdraw(link);
             true
         })
     }
@@ -278,6 +298,16 @@ impl Survival {
     /// Whether what joins now is in the report of this halt.
     pub(crate) const fn can_report(&self) -> bool {
         matches!(&self.halt, Some(halt) if !halt.is_told)
+    }
+
+    /// The members here and below that were reported since the last plan, one of which may have them.
+    pub(crate) fn reported(&self) -> Ranks {
+        let below = self.changes.admitted.iter().map(|(_, said)| said);
+        let all = self.reported.values().chain(below).flatten();
+        all.fold(Ranks::new(), |mut all, arrived| {
+            all.add_all(&arrived.ranks);
+            all
+        })
     }
 
     /// What follows from what the branches have said. All calls that are known here are before this number.
@@ -291,14 +321,24 @@ impl Survival {
         let mut report = std::mem::take(&mut halt.report);
         report.moved.extend(view.joining.iter().map(|adoption| adoption.ranks.clone()));
         report.called = report.called.max(called);
-        let arrived = || view.arrived();
-        arrived().for_each(|arrival| report.joins.add_all(&arrival.ranks));
+        self.reported.retain(|link, _| view.is_arriving(*link));
+        for arrival in view.arrived() {
+            let (said, ranks) = (self.reported.entry(arrival.link).or_default(), arrival.left());
+            match said.last_mut().filter(|last| last.ranks == ranks) {
+                Some(last) => last.rounds.1 = self.round,
+                None => said.push(Arrived { rounds: (self.round, self.round), ranks: ranks.clone() }),
+            }
+            let first = said.first().map_or(self.round, |first| first.rounds.0);
+            report.joins.push(Arrived { rounds: (first, self.round), ranks });
+        }
         let mut admitted = std::mem::take(&mut halt.below);
+        admitted.iter().for_each(|(_, below)| report.joins.extend_from_slice(below));
         // The plan of an earlier halt may have named these, and was missed.
         admitted.extend(self.changes.admitted.extract_if(.., |(link, _)| view.cut.contains(link)));
         self.changes = TreeChanges {
             admitted,
-            arrived: arrived().map(|arrival| arrival.link).collect(),
+            arrived: view.arrived().map(|arrival| arrival.link).collect(),
+            reported: self.reported.clone(),
             joined: view.joining.iter().map(|adoption| adoption.link).collect(),
             gone: view.severed.keys().copied().collect(), // none has members left
         };
@@ -325,6 +365,7 @@ impl Survival {
     /// Calls go on by this plan. Returns the calls of this member that not all have completed.
     pub(crate) fn resume(&mut self, plan: &Plan, view: &GroupView) -> Vec<u64> {
         self.halt = None;
+        self.planned = self.round;
         self.completed_below.retain(|link, _| view.has_members(link));
         self.missing = plan.before.iter().cloned().collect();
         let missing = Missing { ranks: plan.missing.clone(), joins: plan.joins.clone() };
@@ -351,8 +392,11 @@ impl Survival {
         first: u64,
         view: &GroupView,
     ) -> (u64, u64) {
-        for link in branches.iter().filter(|link| view.has_members(**link)) {
-            self.completed_below.insert(*link, first);
+        for branch in view.branches_with_members().filter(|branch| branches.contains(&branch.link)) {
+            // A new process that was an orphan tells nothing of calls before its first.
+            let are_new = view.joins().ranks().intersection(&branch.ranks) == branch.ranks;
+            let begins = view.joins().first_of(&branch.ranks).filter(|_| are_new);
+            self.completed_below.insert(branch.link, begins.unwrap_or(first).max(first));
         }
         if is_orphan {
             (self.told, self.wanted_told) = (first, 0);

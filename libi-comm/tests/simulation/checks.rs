@@ -44,6 +44,7 @@ pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {
     if world.scenario.completion.continues {
         crate::consensus::holds(world)?;
         world.have_joined_as_told()?;
+        world.all_have_begun()?;
         crate::masters::are_agreed(sim)?;
     }
     history.mismatches_were_told(world)?;
@@ -214,7 +215,9 @@ impl History {
         let may = match error {
             CommError::PeerLost { ranks, why } => {
                 let lost = |rank| world.lost(rank).is_some_and(|lost| lost <= at);
-                !ranks.is_empty() && ranks.iter().all(lost) && reasons::are_true(world, ranks, why, at)
+                !ranks.is_empty()
+                    && ranks.iter().all(lost)
+                    && reasons::are_true(world, ranks, why, at, record.step)
             }
             CommError::FrontEndLost => world.members[0].lost.is_some_and(|lost| lost <= at),
             CommError::Ended => member.lost.is_some_and(|lost| lost <= at),

@@ -41,6 +41,7 @@ impl Cluster {
         }
         agenda.end(id);
         self.may_come_back(id, agenda);
+        self.host_may_return(id, agenda);
         self.lose(id, agenda.now());
         let member = &self.members[id.0 as usize];
         let links = member.process.links.keys().copied().chain([LinkId::PARENT]);

@@ -114,7 +114,7 @@ impl Cluster {
     }
 
     /// A process that leads a host at or below the top, and has nothing else to do than to stay.
-    fn host_above(&mut self) -> Option<usize> {
+    pub(crate) fn host_above(&mut self) -> Option<usize> {
         let is_one = |member: &Member| {
             let Process { address, topology, .. } = &member.process;
             let leaves = address.is_some_and(|address| self.scenario.leavers.contains(&address));
@@ -160,7 +160,11 @@ impl Cluster {
         agenda: &mut Agenda<Self>,
     ) {
         let at = parent.0 as usize;
+        let returns = self.has_been(own);
         if !self.members[at].alive {
+            if returns {
+                self.host_is_started(own.to_vec(), below.to_vec(), agenda);
+            }
             return;
         }
         let first = self.members.len();
@@ -188,7 +192,11 @@ impl Cluster {
         self.member(parent).joins_at = joins_at.max(self.members[at].joins_at);
         agenda.tell(joins_at, parent, Event::Joins { link, ranks, local: false });
         self.arrivals_since(parent, link, joins_at);
-        self.growths += 1;
+        if returns {
+            self.returns += 1;
+        } else {
+            self.growths += 1;
+        }
         // Some die while they arrive, others later.
         for at in added {
             if self.rng.chance(0.12) {

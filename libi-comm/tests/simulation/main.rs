@@ -18,6 +18,7 @@ mod orphans;
 mod program;
 mod reasons;
 mod restarts;
+mod returns;
 mod scenario;
 mod world;
 
@@ -110,6 +111,21 @@ const FOUND_WITH_GROWTH: [u64; 9] =
 /// came below a new one, whose leader found another parent and did not know of it when both were welcomed.
 const FOUND_WITH_MASTERS: [u64; 5] = [900_001_649, 53_428_182_893, 950_010_096, 960_018_478, 1_010_019_449];
 
+/// The same where lost hosts come back elsewhere: a host below a new one that was lost before the welcome, and had
+/// come back elsewhere, so that another one with its ranks was lost; a host that was reported to a parent that was lost
+/// in the same round, and was lost itself, where the plan of the round had another one with its ranks, and the same
+/// in a process between; a host below an orphan, with ranks of members that were awaited where the orphan
+/// was adopted, which then counted as members that had never been lost, once where the orphan was new and once where
+/// it was not; a link that was closed before the topology of a new process was known; and the top without
+/// branches, which halted forever for a new host of a growth that it had not heard of.
+const FOUND_WITH_RETURNS: [u64; 7] = [2_992, 3_001, 3_435, 406_265, 4_007, 306_097, 1_006_263];
+
+/// The same with other faults as well: two hosts with one rank below each other; a host that was lost below one that
+/// had been reported with it, and was lost for no process; a new process that had another parent before its first
+/// call, and whose calls before that were awaited; and a new host for which the one before was taken where its
+/// parent was lost, so that it was never admitted.
+const FOUND_WITH_RETURNS_AND_FAULTS: [u64; 4] = [448, 201_156, 302_039, 408_280];
+
 fn seeds(count: u64) -> Range<u64> {
     let Ok(text) = std::env::var("LIBI_SEEDS") else { return base()..base() + count };
     match text.split_once("..") {
@@ -133,7 +149,7 @@ fn all() -> u64 {
     std::env::var("LIBI_SEED_COUNT").map_or(DEFAULT_COUNT, |count| count.parse().unwrap())
 }
 
-/// How many are run of each of the ten tests of losses after which calls go on.
+/// How many are run of each of the twelve tests of losses after which calls go on.
 fn wanted() -> u64 {
     DEFAULT_COUNT.max(all() / 10)
 }
@@ -204,6 +220,17 @@ fn other_processes_take_the_places_of_lost_members_whatever_else_goes_wrong() {
 fn sessions_grow_and_all_members_agree_from_which_call_on() {
     let joined = try_all(FOUND_WITH_GROWTH.into_iter().chain(seeds(wanted())), Scenario::growing);
     assert!(joined > 0, "no host has joined any session");
+}
+
+#[test]
+fn lost_hosts_come_back_elsewhere_and_all_members_agree_from_which_call_on() {
+    let returned = try_all(FOUND_WITH_RETURNS.into_iter().chain(seeds(wanted())), Scenario::returning);
+    assert!(returned > 0, "no host has come back in any session");
+}
+
+#[test]
+fn lost_hosts_come_back_elsewhere_whatever_else_goes_wrong() {
+    try_all(FOUND_WITH_RETURNS_AND_FAULTS.into_iter().chain(seeds(wanted())), Scenario::drawn_and_returning);
 }
 
 #[test]

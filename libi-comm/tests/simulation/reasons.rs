@@ -8,6 +8,7 @@ use libi_core::time::Instant;
 
 use crate::member::Member;
 use crate::world::Cluster;
+use libi_cases::step::Step;
 
 /// The name of the place of a process.
 fn place(process: usize) -> String {
@@ -22,7 +23,7 @@ pub(crate) fn of_cut(member: &Member, link: LinkId) -> Option<LossReason> {
 
 /// Whether the reason of each loss is known, and true: a process with the lost member in it or below it
 /// had died.
-pub(crate) fn are_true(world: &Cluster, ranks: &Ranks, why: &[Loss], at: Instant) -> bool {
+pub(crate) fn are_true(world: &Cluster, ranks: &Ranks, why: &[Loss], at: Instant, step: u32) -> bool {
     let is_true = |rank: Rank, host: &str| {
         let of_rank = |member: &Member| member.process.address == Some(Address::Rank(rank));
         // A process that was adopted may have been lost with an earlier parent before.
@@ -38,6 +39,16 @@ pub(crate) fn are_true(world: &Cluster, ranks: &Ranks, why: &[Loss], at: Instant
     let never: Ranks =
         ranks.iter().filter(|rank| world.is_known_since(*rank).is_some() && !told.contains(*rank)).collect();
     ranks.remove_all(&never);
+    // A value that was lost with a host stays lost when its members are back, and how is of no interest then.
+    let is_get = matches!(world.session.steps[step as usize], Step::Get { .. });
+    // The process above a lost host may be lost as well, before it has told how.
+    let is_unsaid = |rank: Rank| {
+        let parent = |member: &Member| member.process.parent.map(|(parent, _)| parent);
+        let mut parents = world.processes_of(rank).filter(|it| it.lost.is_some()).filter_map(parent);
+        world.scenario.host_returns && parents.any(|parent| world.members[parent].lost.is_some())
+    };
+    let may_be_unknown = |rank: Rank| world.was_restarted(rank) && (is_get || is_unsaid(rank));
+    ranks = ranks.iter().filter(|rank| told.contains(*rank) || !may_be_unknown(*rank)).collect();
     let all_true = why.iter().all(|loss| loss.ranks.iter().all(|rank| is_true(rank, &loss.reason.host)));
     told == ranks && all_true
 }

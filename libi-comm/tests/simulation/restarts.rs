@@ -135,7 +135,7 @@ impl Cluster {
     /// Whether the other end of a message may have passed this step with another process, or in none.
     pub(crate) fn may_wait_in_vain(&self, id: Id, step: u32, nth: usize) -> bool {
         let member = &self.members[id.0 as usize];
-        let may = self.scenario.restarts || !self.scenario.growths.is_empty();
+        let may = self.scenario.has_joining();
         let Some(who) = member.process.address.filter(|_| may) else { return false };
         let session = self.session_of(member.version, step);
         let Some(peer) = self.step(who, step).peer(step, session, who, nth) else { return false };
@@ -177,6 +177,11 @@ impl Cluster {
 
 /// Sessions.
 impl Scenario {
+    /// Whether processes join.
+    pub(crate) fn has_joining(&self) -> bool {
+        self.restarts || self.host_returns || !self.growths.is_empty()
+    }
+
     /// A session with any faults in which other processes take the places of lost members.
     pub(crate) fn drawn_and_restarting(seed: u64) -> (Session, Self) {
         let (session, mut scenario) = Self::drawn_and_surviving(seed);

@@ -24,6 +24,8 @@ pub(crate) enum Victim {
     Process(Address),
     /// The agent of this member's host, with all below it.
     AgentOf(Address),
+    /// The process that leads this member's host, with all of this host.
+    HostOf(Address),
 }
 
 /// One run.
@@ -40,6 +42,8 @@ pub(crate) struct Scenario {
     pub(crate) leavers: BTreeSet<Address>,
     /// Whether other processes take the places of members that end beside the leader of their host.
     pub(crate) restarts: bool,
+    /// Whether the members of lost hosts come back with others.
+    pub(crate) host_returns: bool,
     /// Whether orphans come back as soon as the process above has noticed.
     pub(crate) hasty: bool,
     /// When the session grows.

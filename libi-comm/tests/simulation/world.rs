@@ -7,7 +7,7 @@
 //! die, and everything below them ends.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +46,8 @@ pub(crate) enum Happening {
     Forsakes(Id, LinkId),
     /// Another process takes the place of this one, which has died.
     Returns(Id),
+    /// Another host is started in the place of the one that this process led.
+    HostReturns(Id),
     /// The session grows. A host with these members joins below a process, and with it hosts below, when
     /// there are so many ranks.
     Grows,
@@ -84,6 +86,8 @@ pub(crate) struct Cluster {
     pub(crate) connected: BTreeMap<(Id, LinkId), Instant>,
     /// From when until when an orphan has no parent.
     pub(crate) without_parent: BTreeMap<Id, (Instant, Instant)>,
+    /// The leaders of lost hosts whose members are about to come back.
+    pub(crate) lost_hosts: BTreeSet<usize>,
     /// How many orphans were adopted.
     pub(crate) adoptions: u64,
     /// How many members were restarted, and new hosts have come.
@@ -106,7 +110,7 @@ impl Cluster {
             grown_at: vec![Instant::ZERO],
             absent: absent.unwrap_or_default(),
             // Members that come back have other neighbors.
-            ring: Some(ring).filter(|_| !scenario.restarts && scenario.growths.is_empty()),
+            ring: Some(ring).filter(|_| !scenario.has_joining()),
             oracles: BTreeMap::new(),
             members: Vec::new(),
             traffic: Traffic::default(),
@@ -119,6 +123,7 @@ impl Cluster {
             parents,
             connected: BTreeMap::new(),
             without_parent: BTreeMap::new(),
+            lost_hosts: BTreeSet::new(),
             adoptions: 0,
             returns: 0,
             growths: 0,
@@ -166,10 +171,11 @@ impl Cluster {
 
     /// The process that is to die.
     fn victim(&self, who: Victim) -> Option<usize> {
-        let (Victim::Process(address) | Victim::AgentOf(address)) = who;
+        let (Victim::Process(address) | Victim::AgentOf(address) | Victim::HostOf(address)) = who;
         let process = self.members.iter().rposition(|member| member.process.address == Some(address))?;
         match (who, self.members[process].process.parent) {
             (Victim::AgentOf(_), Some((agent, _))) => Some(agent),
+            (Victim::HostOf(_), _) => Some(self.leader_of(process)),
             _ => Some(process),
         }
     }
@@ -288,6 +294,7 @@ impl World for Cluster {
             }
             Happening::Dies(id) => self.die(id, agenda),
             Happening::Returns(id) => self.comes_back(id, agenda),
+            Happening::HostReturns(id) => self.hosts_return(id, agenda),
             Happening::Grows => self.grow(agenda),
             Happening::Arrives(parent, own, below, size) => self.arrive(parent, &own, &below, size, agenda),
             Happening::Seeks(id) => self.seek(id, agenda),

@@ -2,6 +2,7 @@
 //! [`survival`](crate::group::survival).
 
 use libi_core::ids::{LinkId, Rank};
+use libi_core::ranks::Ranks;
 
 use super::Collective;
 use crate::contract::{Effect, Frame};
@@ -33,6 +34,16 @@ impl Collective {
     /// The round of the last halt.
     pub(crate) const fn round(&self) -> u64 {
         self.survival.round
+    }
+
+    /// The round of the last plan.
+    pub(crate) const fn planned(&self) -> u64 {
+        self.survival.planned
+    }
+
+    /// New members here and below of which a plan may know.
+    pub(crate) fn reported(&self) -> Ranks {
+        self.survival.reported()
     }
 
     /// Whether calls are halted, in this round.

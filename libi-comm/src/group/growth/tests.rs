@@ -13,7 +13,7 @@ use crate::contract::{CallId, Completion, KeyScope, Outcome};
 use crate::group::joining::Welcome;
 use crate::group::kvs::Fences;
 use crate::group::masters::Masters;
-use crate::group::survival::{Missing, Report};
+use crate::group::survival::{Arrived, Missing, Report};
 use crate::message::Message;
 
 const LINK: LinkId = LinkId(1);
@@ -224,7 +224,8 @@ fn a_new_process_that_was_an_orphan_says_that_it_waits() {
     chain.tell(new, Event::Severed(LinkId::PARENT, Ranks::new(), None));
     chain.tell(new, Event::Reattached);
     chain.tell(new, Event::Frame(LinkId::PARENT, Message::Halt { round: 3, nth: 9 }.frame(None).concat()));
-    let report = Report { joins: ranks(&[5, 6, 7]), ..Report::default() };
+    let report =
+        Report { joins: vec![Arrived { rounds: (0, 3), ranks: ranks(&[5, 6, 7]) }], ..Report::default() };
     let expected = [Message::AwaitsWelcome(ranks(&[5, 6, 7])), Message::Halted { nth: 9, report }];
     let sent: Vec<Bytes> = chain.frames.iter().map(|(.., frame)| frame.clone()).collect();
     assert_eq!(sent, expected.map(|message| message.frame(None).concat()));
@@ -256,6 +257,7 @@ fn a_host_that_came_below_an_orphan_is_welcome_with_it_if_the_plan_has_its_membe
         let mut out = Vec::new();
         let welcome = Message::Welcome(Welcome {
             round: 2,
+            ranks: if is_in_plan { ranks(&[5, 6]) } else { ranks(&[5]) },
             first: 3,
             missing: Missing::default(),
             settled: Vec::new(),

@@ -95,12 +95,11 @@ impl GroupView {
         }
         self.lost.remove_all(&admitted.back);
         self.missing.remove_all(&all);
-        // The loss and the return may be in one plan, the first that names it.
-        let closed = self.topology.branches.iter_mut().filter(|branch| self.cut.contains(&branch.link));
-        closed.for_each(|branch| branch.ranks.remove_all(&admitted.back));
+        // The loss and the return may be in one plan, the first that names it, and the return elsewhere.
+        self.topology.branches.iter_mut().for_each(|branch| branch.ranks.remove_all(&admitted.back));
         let mut placed = Ranks::new();
-        for (link, ranks) in &changes.admitted {
-            let ranks = ranks.intersection(&all);
+        for (link, arrived) in &changes.admitted {
+            let ranks = plan.joins.of_all(arrived);
             let is_gone = self.cut.contains(link);
             let died = self.joining_members.died.get(link).filter(|_| is_gone).cloned();
             let (died, how) = died.map_or((None, None), |(died, how)| (Some(died), how));
@@ -154,28 +153,32 @@ impl GroupView {
         placed: &mut Ranks,
         admitted: &mut Admitted,
     ) {
-        let all = plan.joins.ranks();
         let mut joins = Vec::new();
         for mut arrival in std::mem::take(&mut self.joining_members.arriving) {
-            let Arrival { link, ranks, .. } = &mut arrival;
-            ranks.remove_all(&plan.absent);
-            let ranks_in_plan = ranks.intersection(&all);
+            arrival.ranks.remove_all(&plan.absent);
+            let (link, left) = (&arrival.link, arrival.left());
+            // What was not reported has joined elsewhere.
+            let said = changes.reported.get(link).map_or(&[][..], Vec::as_slice);
+            let ranks_in_plan = plan.joins.of_all(said);
             let is_cut = self.cut.contains(link);
             // An orphan may have reported it to an earlier parent, before the link was closed.
-            let is_refused = is_cut || changes.arrived.contains(link) && ranks_in_plan != *ranks;
+            let is_refused =
+                is_cut || changes.arrived.contains(link) && ranks_in_plan.intersection(&left) != left;
             if is_refused {
-                let how = self.joining_members.died.get(link).and_then(|(_, how)| how.clone());
+                let how = self.joining_members.how_died(*link);
                 let mut lost = ranks_in_plan;
                 lost.remove_all(&self.lost);
                 admitted.lost.push((lost, how));
             } else if changes.arrived.contains(link) && !ranks_in_plan.is_empty() {
+                // Its process says that those are lost that were reported, and are gone since.
+                arrival.ranks = ranks_in_plan;
                 joins.push(arrival);
                 continue;
             }
             // It joins as a whole, with a later plan.
             self.joining_members.arriving.extend((!is_cut).then_some(arrival));
         }
-        for Arrival { link, ranks, local } in joins {
+        for Arrival { link, ranks, local, .. } in joins {
             placed.add_all(&ranks);
             let branches = &mut self.topology.branches;
             let lowest = |branch: &Branch| branch.ranks.lowest();

@@ -48,8 +48,25 @@ pub(crate) struct Report {
     pub(crate) moved: Vec<Ranks>,
     /// One of them has made all calls before this number, or knows of them.
     pub(crate) called: u64,
-    /// Lost members in whose places others have come.
-    pub(crate) joins: Ranks,
+    /// New processes that have arrived, with lost ranks or with those by which the session grows.
+    pub(crate) joins: Vec<Arrived>,
+}
+
+/// The members of new processes that have arrived together, and join as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Arrived {
+    /// The first round in which they were reported, as far as their parent knows, and the last. What has
+    /// joined before or after is another process.
+    pub(crate) rounds: (u64, u64),
+    pub(crate) ranks: Ranks,
+}
+
+impl Arrived {
+    /// What was said since a round, that included, counts no more.
+    pub(super) fn withdraw_since(round: u64, said: &mut Vec<Self>) {
+        said.retain(|arrived| arrived.rounds.0 < round);
+        said.iter_mut().for_each(|arrived| arrived.rounds.1 = arrived.rounds.1.min(round.saturating_sub(1)));
+    }
 }
 
 /// The members that are missing after a round.
@@ -97,7 +114,7 @@ impl Report {
     pub(super) fn join(&mut self, mut other: Self) {
         self.moved.append(&mut other.moved);
         self.called = self.called.max(other.called);
-        self.joins.add_all(&other.joins);
+        self.joins.append(&mut other.joins);
         self.completed = [self.completed, other.completed].into_iter().flatten().min();
         let mut all: BTreeMap<u64, SettledCall> = BTreeMap::new();
         for call in std::mem::take(&mut self.settled).into_iter().chain(other.settled) {
@@ -115,25 +132,10 @@ impl Survival {
         joins.remove_all(&view.lost);
         let mut first = report.completed.unwrap_or_default().max(self.completed);
         // Processes that have missed a plan have completed nothing since.
-        first = joins.first_of(&report.joins).unwrap_or(first).min(first);
-        let mut new = report.joins;
-        new.remove_all(&joins.ranks());
+        first = joins.first_of(&joins.of_all(&report.joins)).unwrap_or(first).min(first);
         let (size, absent) = view.next_size();
         let grown = view.next_ranks();
-        // If more ranks were reported, a round follows when the driver tells of them.
-        new = new.intersection(&Ranks::first(size));
-        new.remove_all(absent);
-        let reported = new.len();
-        let mut may_join = self.lost_before.clone();
-        may_join.add_all(&grown);
-        new = new.intersection(&may_join);
-        if new.len() < reported {
-            self.wanted_round = self.round + 1;
-            if view.has_grown {
-                // Members of several hosts may be behind one link, and join as a whole.
-                new = Ranks::new();
-            }
-        }
+        let new = self.admissible(&report.joins, &joins, &grown, view);
         let mut missing = view.lost.clone();
         missing.add_all(&grown);
         missing.remove_all(&new);
@@ -155,6 +157,42 @@ impl Survival {
         }
         let moved = report.moved;
         Plan { missing, first, settled, before, moved, joins, size, absent, masters }
+    }
+
+    /// Of the members that were reported, those that join with the plan. The others are reported once more,
+    /// in a round that follows.
+    fn admissible(&mut self, reported: &[Arrived], joins: &Joins, grown: &Ranks, view: &GroupView) -> Ranks {
+        let (size, absent) = view.next_size();
+        let mut may_join = self.lost_before.clone();
+        may_join.add_all(grown);
+        let (mut once, mut twice) = (Ranks::new(), Ranks::new());
+        for Arrived { ranks, .. } in reported {
+            twice.add_all(&once.intersection(ranks));
+            once.add_all(ranks);
+        }
+        // Of two processes with one rank, one was lost after it was reported.
+        may_join.remove_all(&twice);
+        let (mut new, mut is_left_out) = (Ranks::new(), false);
+        for arrived in reported {
+            let mut ranks = arrived.ranks.clone();
+            ranks.remove_all(&joins.of(arrived));
+            // If more ranks were reported, a round follows when the driver tells of them.
+            ranks = ranks.intersection(&Ranks::first(size));
+            ranks.remove_all(absent);
+            let may_all = ranks.intersection(&may_join) == ranks;
+            is_left_out |= !may_all;
+            if may_all {
+                new.add_all(&ranks);
+            }
+        }
+        if is_left_out {
+            self.wanted_round = self.round + 1;
+            if view.has_grown {
+                // Members of several hosts may be behind one link, and join as a whole.
+                new = Ranks::new();
+            }
+        }
+        new
     }
 
     /// The members that were missing after earlier rounds: of these, only those are needed after which a
