@@ -1038,7 +1038,8 @@ libi_result libi_options_set_on_loss(libi_options *options, libi_on_loss on_loss
  * Sets how often a lost member is restarted automatically; by default 0. The process that leads
  * its host does so when a process of the member that had joined is ended by a signal, or with
  * another exit status than 0, after a pause that doubles with each start of the member, up to 5 s.
- * Restarts by libi_session_restart() count. Only with
+ * Members that are lost with their host start again on a spare host, if one is left
+ * (libi_options_set_spares()). Restarts by libi_session_restart() count. Only with
  * LIBI_ON_LOSS_CONTINUE, and where the leader is no member: an agent (libi_options_set_agent()), or
  * LIBI_ENGINE_APART. Since 0.1.
  */
@@ -1540,8 +1541,11 @@ libi_result libi_session_start_gather(libi_session *session, libi_pending **pend
 
 /**
  * Starts a member again whose process has ended: the same program, on the same host, as the same
- * rank. Only while the session is up, with LIBI_ON_LOSS_CONTINUE, and where the process that leads
- * the host is no member: an agent (libi_options_set_agent()), or LIBI_ENGINE_APART.
+ * rank. If its host is lost, all members that were lost with it start again: on a spare host that
+ * is left (libi_options_set_spares()), else on the same machine. Only while the session is up,
+ * with LIBI_ON_LOSS_CONTINUE, and where the process that leads the host is no member: an agent
+ * (libi_options_set_agent()), or LIBI_ENGINE_APART. Not for members of lost hosts through a
+ * back-end that starts all hosts together, such as srun.
  *
  * Returns when the new process has joined; libi_member_first_call() tells it where calls go on. It
  * gets no standard input from the front end. A process that does not join within
@@ -1555,10 +1559,27 @@ libi_result libi_session_start_gather(libi_session *session, libi_pending **pend
 libi_result libi_session_restart(libi_session *session, uint32_t rank, libi_timeout timeout);
 
 /**
+ * As libi_session_restart(), for a member whose host is lost: it starts on this host, which is
+ * named as in host lists, and with it all that were lost with their host.
+ *
+ * Returns what that does; LIBI_ERR_NULL; LIBI_ERR_ARGUMENT if that is no name of a host. Since 0.1.
+ */
+libi_result libi_session_restart_on(libi_session *session,
+                                    uint32_t rank,
+                                    const char *host,
+                                    libi_timeout timeout);
+
+/**
  * As libi_session_restart(), but does not wait: LIBI_EVENT_RESTARTED or LIBI_EVENT_NOT_RESTARTED
  * reports the answer. Each request has one. Since 0.1.
  */
 libi_result libi_session_request_restart(libi_session *session, uint32_t rank);
+
+/**
+ * As libi_session_restart_on(), but does not wait: LIBI_EVENT_RESTARTED or LIBI_EVENT_NOT_RESTARTED
+ * reports the answer. Since 0.1.
+ */
+libi_result libi_session_request_restart_on(libi_session *session, uint32_t rank, const char *host);
 
 /**
  * Chooses what follows when a member is lost from now on. A session that was launched with

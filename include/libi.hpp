@@ -599,10 +599,18 @@ public:
     void restart(std::uint32_t rank, milliseconds timeout) {
         detail::check(libi_session_restart(get(), rank, detail::timeout_of(timeout)));
     }
+    /** As restart(), for a member whose host is lost: it starts on this host, with all that were lost with it. */
+    void restart_on(std::uint32_t rank, const std::string &host, milliseconds timeout) {
+        detail::check(libi_session_restart_on(get(), rank, host.c_str(), detail::timeout_of(timeout)));
+    }
     /** Chooses what follows when a member is lost from now on. */
     void set_on_loss(libi_on_loss on_loss) { detail::check(libi_session_set_on_loss(get(), on_loss)); }
     /** As restart(), but does not wait: an event has the answer. */
     void request_restart(std::uint32_t rank) { detail::check(libi_session_request_restart(get(), rank)); }
+    /** As restart_on(), but does not wait. */
+    void request_restart_on(std::uint32_t rank, const std::string &host) {
+        detail::check(libi_session_request_restart_on(get(), rank, host.c_str()));
+    }
     /** Launches further members, and waits until they take part. */
     libi_growth add(const distribution &what) { return add(distributions{what}); }
     libi_growth add(const distributions &what) {

@@ -35,6 +35,8 @@ mod programs;
 mod relays;
 #[path = "shells/replacing.rs"]
 mod replacing;
+#[path = "shells/returning.rs"]
+mod returning;
 #[path = "shells/scene.rs"]
 mod scene;
 #[path = "shells/staging.rs"]

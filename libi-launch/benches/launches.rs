@@ -115,6 +115,7 @@ fn launch(hosts: u32, word: Cost, cluster: Cluster) -> Duration {
         port: None,
         below: 0,
         faults: 0,
+        restarts: 0,
         blocks: vec![Block { first: Rank(host), count: 1, distribution: 0 }],
     };
     let tasks = (0..hosts).map(task).collect();

@@ -150,7 +150,8 @@ pub struct LaunchOptions {
     /// How often a member is restarted automatically: its agent does so when a process of the
     /// member that had joined is ended by a signal, or with another exit status than 0. Restarts
     /// that the user asks for count. Between two starts is a [pause](Rules::back_off) that doubles with each. Only
-    /// where calls [go on](OnLoss::Continue) and the leader of the host is no member.
+    /// where calls [go on](OnLoss::Continue) and the leader of the host is no member. Members that are lost with
+    /// their host start again on a [spare](Self::spares), if one is left.
     pub restarts: u32,
     /// Whether the next rank is the master when the master is lost, and the session outlives its first host.
     /// Only where calls [go on](OnLoss::Continue). Calls pass through the front end then, which costs a message

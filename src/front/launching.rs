@@ -112,6 +112,7 @@ pub(super) fn host_spec(host: HostIndex, named: HostRef<'_>) -> HostSpec {
         port: named.port,
         below: 0,
         faults: 0,
+        restarts: 0,
         blocks: Vec::new(),
     }
 }

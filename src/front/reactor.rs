@@ -388,6 +388,7 @@ impl EngineSink for FrontSink {
             Notice::Exited(rank, exit, killed) => {
                 events.push_back((number, status.exited(rank, exit, killed, node)));
             }
+            Notice::Returned { host, place, blocks, .. } => status.returned(host, &place, &blocks, node, now),
             Notice::Restarted(rank) => events.push_back((number, status.restarted(rank))),
             Notice::NotRestarted(rank, why) => events.push_back((number, status.not_restarted(rank, why))),
             Notice::Grown(grown) => {

@@ -50,6 +50,7 @@ pub(super) fn host_spec(host: HostRef<'_>) -> HostSpec {
         name: host.name.to_owned(),
         below: 0,
         faults: 0,
+        restarts: 0,
         user: host.user.map(str::to_owned),
         port: host.port,
         blocks: Vec::new(),

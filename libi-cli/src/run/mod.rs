@@ -77,7 +77,8 @@ pub(crate) struct RunArgs {
     env: Vec<OsString>,
     /// With --on-loss continue: how often a rank that has joined the session is
     /// started again on its host when its process is killed or ends with another
-    /// exit status than 0; calls go on with the new process
+    /// exit status than 0, and on a spare host that is left when its host is lost;
+    /// calls go on with the new process
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
     restarts: u32,
     /// Put a file on every host before programs are started, in a private

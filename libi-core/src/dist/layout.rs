@@ -39,6 +39,18 @@ impl Block {
     pub fn contains(self, rank: Rank) -> bool {
         rank.0.checked_sub(self.first.0).is_some_and(|nth| nth < self.count)
     }
+
+    /// The blocks of those of its ranks that are meant.
+    pub fn parts(self, is_meant: impl Fn(Rank) -> bool) -> Vec<Self> {
+        let mut parts: Vec<Self> = Vec::new();
+        for rank in self.ranks().filter(|rank| is_meant(*rank)) {
+            match parts.last_mut() {
+                Some(last) if last.first.0 + last.count == rank.0 => last.count += 1,
+                _ => parts.push(Self { first: rank, count: 1, ..self }),
+            }
+        }
+        parts
+    }
 }
 
 /// One session: its hosts, and the ranks on each.
@@ -169,6 +181,43 @@ impl Layout {
             |(first, host): &(Rank, HostIndex)| (Rank(first.0 + self.size), HostIndex(host.0 + first_host));
         self.by_rank.extend(other.by_rank.iter().map(host).collect::<Vec<_>>());
         (self.hosts, self.size) = (hosts, size);
+        Ok(())
+    }
+
+    /// Adds a host behind these, to which members move that other hosts have; there may be none. Blocks of ranks
+    /// that the session does not have are left out.
+    ///
+    /// # Errors
+    /// There would be too many hosts; nothing is changed.
+    pub fn move_to(&mut self, host: HostRef<'_>, blocks: &[Block]) -> Result<(), LayoutError> {
+        let end = |block: &Block| block.first.0.checked_add(block.count);
+        let is_here = |block: &&Block| end(block).is_some_and(|end| end <= self.size) && block.count > 0;
+        let moved: Vec<Block> = blocks.iter().filter(is_here).copied().collect();
+        let count: u32 = moved.iter().map(|block| block.count).sum();
+        let mut hosts = self.hosts.clone();
+        let host = HostRef { count: count.max(1), ..host };
+        hosts.push(host).map_err(|kind| LayoutError::TooManyHosts(self.session, kind))?;
+        let has_moved = |rank: Rank| moved.iter().any(|block| block.contains(rank));
+        let (mut all, mut starts) = (Vec::new(), Vec::new());
+        for host in 0..self.hosts.len() as u32 {
+            starts.push(all.len() as u32);
+            for block in self.blocks(HostIndex(host)) {
+                all.extend(block.parts(|rank| !has_moved(rank)));
+            }
+        }
+        starts.push(all.len() as u32);
+        all.extend(&moved);
+        starts.push(all.len() as u32);
+        for block in &moved {
+            let next = Rank(block.first.0 + block.count);
+            let after = self.host_of(next).map(|host| (next, host));
+            // A rank of the host that had all of them, or the first of another one, comes behind.
+            self.by_rank.retain(|(first, _)| !block.contains(*first) && *first != next);
+            let at = self.by_rank.partition_point(|(first, _)| *first < block.first);
+            let new = (block.first, HostIndex(self.hosts.len() as u32));
+            self.by_rank.splice(at..at, [new].into_iter().chain(after));
+        }
+        (self.hosts, self.blocks, self.starts) = (hosts, all, starts);
         Ok(())
     }
 

@@ -233,6 +233,12 @@ impl Queue {
         }
     }
 
+    /// Whether a host is a child that is up, and can be given others.
+    #[must_use]
+    pub fn is_up(&self, host: HostIndex) -> bool {
+        matches!(self.states.get(&host), Some(HostState::Up(_)))
+    }
+
     /// The hosts that a child that is up was given, and has not handed back.
     pub fn share_of(&self, host: HostIndex) -> impl Iterator<Item = HostIndex> + '_ {
         let child = match self.states.get(&host) {

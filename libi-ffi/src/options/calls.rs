@@ -79,7 +79,8 @@ pub(crate) fn on_loss_of(on_loss: libi_on_loss_arg) -> Result<OnLoss, CallError>
 /// Sets how often a lost member is restarted automatically; by default 0. The process that leads
 /// its host does so when a process of the member that had joined is ended by a signal, or with
 /// another exit status than 0, after a pause that doubles with each start of the member, up to 5 s.
-/// Restarts by libi_session_restart() count. Only with
+/// Members that are lost with their host start again on a spare host, if one is left
+/// (libi_options_set_spares()). Restarts by libi_session_restart() count. Only with
 /// LIBI_ON_LOSS_CONTINUE, and where the leader is no member: an agent (libi_options_set_agent()), or
 /// LIBI_ENGINE_APART. Since 0.1.
 #[unsafe(no_mangle)]

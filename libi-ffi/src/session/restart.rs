@@ -1,5 +1,7 @@
 //! What follows when members are lost while the session is up, and members that are started again.
 
+use std::ffi::c_char;
+
 use libi::Rank;
 
 use super::{libi_session, on, try_on};
@@ -8,8 +10,11 @@ use crate::options::calls::{libi_on_loss_arg, on_loss_of};
 use crate::result::{libi_result, libi_timeout};
 
 /// Starts a member again whose process has ended: the same program, on the same host, as the same
-/// rank. Only while the session is up, with LIBI_ON_LOSS_CONTINUE, and where the process that leads
-/// the host is no member: an agent (libi_options_set_agent()), or LIBI_ENGINE_APART.
+/// rank. If its host is lost, all members that were lost with it start again: on a spare host that
+/// is left (libi_options_set_spares()), else on the same machine. Only while the session is up,
+/// with LIBI_ON_LOSS_CONTINUE, and where the process that leads the host is no member: an agent
+/// (libi_options_set_agent()), or LIBI_ENGINE_APART. Not for members of lost hosts through a
+/// back-end that starts all hosts together, such as srun.
 ///
 /// Returns when the new process has joined; libi_member_first_call() tells it where calls go on. It
 /// gets no standard input from the front end. A process that does not join within
@@ -29,6 +34,27 @@ pub unsafe extern "C" fn libi_session_restart(
     unsafe { try_on(session, |session| session.restart(Rank(rank), args::timeout(timeout))) }
 }
 
+/// As libi_session_restart(), for a member whose host is lost: it starts on this host, which is
+/// named as in host lists, and with it all that were lost with their host.
+///
+/// Returns what that does; LIBI_ERR_NULL; LIBI_ERR_ARGUMENT if that is no name of a host. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_restart_on(
+    session: *mut libi_session,
+    rank: u32,
+    host: *const c_char,
+    timeout: libi_timeout,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        on(session, |session| {
+            let host = args::text(host, "host")?;
+            session.restart_on(Rank(rank), host, args::timeout(timeout))?;
+            Ok(())
+        })
+    }
+}
+
 /// As libi_session_restart(), but does not wait: LIBI_EVENT_RESTARTED or LIBI_EVENT_NOT_RESTARTED
 /// reports the answer. Each request has one. Since 0.1.
 #[unsafe(no_mangle)]
@@ -37,6 +63,23 @@ pub unsafe extern "C" fn libi_session_request_restart(session: *mut libi_session
     unsafe {
         on(session, |session| {
             session.request_restart(Rank(rank));
+            Ok(())
+        })
+    }
+}
+
+/// As libi_session_restart_on(), but does not wait: LIBI_EVENT_RESTARTED or LIBI_EVENT_NOT_RESTARTED
+/// reports the answer. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_request_restart_on(
+    session: *mut libi_session,
+    rank: u32,
+    host: *const c_char,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        on(session, |session| {
+            session.request_restart_on(Rank(rank), args::text(host, "host")?)?;
             Ok(())
         })
     }

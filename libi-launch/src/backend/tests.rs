@@ -18,6 +18,7 @@ pub(crate) fn host(name: &str, user: Option<&str>, port: Option<u16>) -> HostSpe
         name: name.to_owned(),
         below: 0,
         faults: 0,
+        restarts: 0,
         user: user.map(str::to_owned),
         port,
         blocks: vec![Block { first: Rank(0), count: 1, distribution: 0 }],

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
 pub use libi_core::ids::{LinkId, StartId};
 use libi_core::loss::LossReason;
@@ -15,7 +16,7 @@ use libi_core::wire::{LinkItem, ReadError};
 use super::commands::{CommandId, CommandOutcome, CommandProcess, CommandRequest};
 use super::direct_links::CarriedSecret;
 use super::growth::{Grown, GrowthError, GrowthRequest};
-use super::message::{Ending, HostSpec, Program};
+use super::message::{Ending, HostSpec, Program, Spare};
 use super::output_piece::Stream;
 use super::rendezvous::{ArrivalId, Claim, StartTicket};
 use super::restarts::RestartError;
@@ -144,9 +145,11 @@ pub enum Event {
     /// The user of the front end sends a signal to the processes of a command: to all, or to those on
     /// these hosts.
     SignalCommand(CommandId, Option<Vec<HostIndex>>, i32),
-    /// The user of the front end has a lost member restarted. The answer is [`Notice::Restarted`]
-    /// or [`Notice::NotRestarted`].
+    /// The user of the front end has a lost member restarted; if its host is lost, with all that were lost
+    /// with it. The answer is [`Notice::Restarted`] or [`Notice::NotRestarted`].
     Restart(Rank),
+    /// The same for a member whose host is lost, on this machine.
+    RestartOn(Rank, Spare),
     /// The user of the front end has further hosts join a session that is up. The answer is
     /// [`Notice::Grown`] or [`Notice::NotGrown`].
     Grow(Box<GrowthRequest>),
@@ -373,6 +376,18 @@ pub enum Notice {
     /// with another [`Notice::Exited`]. It precedes the output of the process, unless its host has
     /// lost its parent meanwhile.
     Restarted(Rank),
+    /// To the front end: a new host was launched in the place of a lost one, and has these members of it, which
+    /// are restarted; none if it has not come up.
+    Returned {
+        /// The index of the lost host.
+        lost: HostIndex,
+        /// The index of the new one.
+        host: HostIndex,
+        /// The machine of that.
+        place: Spare,
+        /// The members.
+        blocks: Vec<Block>,
+    },
     /// To the front end: a lost member was not restarted.
     NotRestarted(Rank, RestartError),
     /// To the front end: further hosts are in the session, those of these that have joined.

@@ -54,6 +54,7 @@ use self::spares::Spares;
 use super::contract::LaunchPlan;
 use super::host_table::{HostState, HostTable, LaunchDecision, Replacement};
 use super::message::{ChildMessage, HostSpec, Rules, Spare};
+use super::returns::Returns;
 use super::session_stage::SessionStage;
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, LaunchTiming, Phase};
@@ -89,6 +90,7 @@ pub(super) struct FrontEndState {
     links: HostLinks,
     members: LiveMembers,
     restarts: RestartRequests,
+    pub(super) returns: Returns,
     growing: Option<Growing>,
     /// Which hosts are led by their first members.
     engines: HostEngines,
@@ -132,6 +134,7 @@ impl FrontEndState {
             links: HostLinks::new(plan.hosts.len()),
             members: LiveMembers::new(plan.size),
             restarts: RestartRequests::default(),
+            returns: Returns::default(),
             growing: None,
             engines: HostEngines::new(&plan.options),
             declined: BTreeMap::new(),

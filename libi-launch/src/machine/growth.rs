@@ -152,7 +152,7 @@ pub(super) struct Growth {
     launched: u32,
     size: u32,
     began: Instant,
-    /// At the front end: the child that launches the new hosts, if the front end does not.
+    /// At the front end: the child that launches all new hosts, if the front end does not. They are below it.
     pub(super) top: Option<(LinkId, HostIndex)>,
     /// Whether the session has ever grown, or was to, as far as this node knows.
     pub(super) has_grown: bool,
@@ -177,6 +177,7 @@ impl Growth {
     pub(super) fn begin(&mut self, settled: u32, now: Instant) {
         self.began = now;
         (self.settled, self.is_launching, self.has_grown) = (settled, true, true);
+        self.why_not = None;
     }
 
     /// No more hosts are launched. Returns whether they were.
@@ -186,7 +187,7 @@ impl Growth {
 
     /// The session has so many members and hosts, none of which is new any more, and these ranks are absent.
     pub(super) fn settle(&mut self, (size, hosts): (u32, u32), absent: &Ranks) {
-        (self.size, self.top) = (size, None);
+        self.size = size;
         if self.settled == 0 {
             self.launched = hosts;
         }
@@ -197,6 +198,11 @@ impl Growth {
     /// Whether a host has come, or comes, when the session was up.
     pub(super) fn is_late(&self, host: HostIndex) -> bool {
         self.settled > 0 && host.0 >= self.launched
+    }
+
+    /// The first host that has come, or comes, when the session was up.
+    pub(super) fn first_late(&self) -> HostIndex {
+        HostIndex(self.launched)
     }
 
     /// When new hosts began to be launched.

@@ -194,6 +194,11 @@ impl Launcher {
         self.queue.share_of(host)
     }
 
+    /// Whether a child that is up can be given hosts: it was launched from here. An orphan was not.
+    pub(super) fn may_give_to(&self, child: HostIndex) -> bool {
+        self.queue.is_up(child)
+    }
+
     /// The latest known attempt at a host.
     fn attempt(&self, host: HostIndex) -> Attempt {
         self.specs.get(&host).map_or(Attempt::default(), |spec| spec.attempt)
@@ -392,6 +397,11 @@ impl Launcher {
     /// Whether new children are given hosts.
     pub(super) fn children_may_launch(&self) -> bool {
         self.health.children_may_launch()
+    }
+
+    /// Further hosts are launched: whether that works from here does not follow from those before.
+    pub(super) fn judge_anew(&mut self) {
+        self.health.judge_anew();
     }
 
     /// A child has launched its first host.

@@ -251,6 +251,8 @@ pub struct SessionConfig {
     pub parent: Option<HostIndex>,
     /// Whether the parent launches hosts as well, and takes back those that the child has not tried.
     pub takes_back: bool,
+    /// The number of the attempts by which the members of the host were started.
+    pub restarts: u32,
 }
 
 /// The program of a distribution.
@@ -285,10 +287,12 @@ pub struct HostSpec {
     pub below: u32,
     /// How often the host has failed by its own fault, at any launcher.
     pub faults: u16,
+    /// For a host whose members take the [places](super::returns) of lost ones: the number of their attempts.
+    pub restarts: u32,
 }
 
 /// A machine that can replace any host that fails.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spare {
     /// Its name or address.
     pub name: String,

@@ -252,6 +252,7 @@ mod parent_link;
 mod relays;
 mod rendezvous;
 mod restarts;
+mod returns;
 mod session_stage;
 mod sources;
 mod staging;

@@ -19,6 +19,7 @@ mod parent;
 mod programs;
 mod relays;
 mod restarts;
+mod returns;
 mod session_config;
 mod session_end;
 mod session_up;
@@ -327,7 +328,8 @@ impl Machine for Node {
             Event::SignalCommand(command, hosts, signal) => {
                 self.signal_command(command, hosts.as_deref(), signal, out);
             }
-            Event::Restart(rank) => self.restart(rank, now, out),
+            Event::Restart(rank) => self.restart(rank, None, now, out),
+            Event::RestartOn(rank, place) => self.restart(rank, Some(place), now, out),
             Event::Grow(request) => self.grow(*request, now, out),
             Event::Consumed(bytes) => self.relay.grant(bytes),
             Event::Detach => self.detach(),

@@ -291,6 +291,7 @@ pub(super) mod tests {
             dial: Vec::new(),
             parent: None,
             takes_back: true,
+            restarts: 0,
             size: 10,
             host: HostIndex(host),
             name: format!("n{host}"),

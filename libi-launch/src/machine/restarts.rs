@@ -1,4 +1,5 @@
-//! New processes in the places of lost members, on their hosts, while the session is up.
+//! New processes in the places of lost members, on their hosts, while the session is up. Where the host is
+//! lost as well, see [`returns`](super::returns).
 //!
 //! Only where calls [go on](crate::options::OnLoss::Continue), and an agent leads the host: the
 //! process that leads it is no member, and still lives. All attempts at a rank are numbered from 1
@@ -89,9 +90,27 @@ pub enum RestartError {
     /// The process that leads the host is its first member.
     #[error("the host of the member is led by its first member, not by an agent")]
     NoAgent,
-    /// The host is lost, or did not come up.
+    /// The host was lost while the member was restarted there.
     #[error("the host of the member is lost")]
     HostLost,
+    /// The member has never come up.
+    #[error("the member has not come up with its session")]
+    NeverUp,
+    /// The host is lost, and hosts of this back-end are launched at the beginning alone.
+    #[error("the host of the member is lost, and hosts of this back-end are all launched together")]
+    AllAtOnce,
+    /// The host is lost, and its members could not be started anew, for this reason.
+    #[error("the host of the member is lost, and no other has come up in its place: {0}")]
+    NoHost(String),
+    /// The host is up: the member is restarted there, and nowhere else.
+    #[error("the host of the member is up")]
+    HostUp,
+    /// A member is restarted on one host.
+    #[error("it can start on one host, and not on another number of them")]
+    NotOneHost,
+    /// The session uses no remote shell, and the host is another machine.
+    #[error("all hosts of this session are this machine, and the new one is not")]
+    OtherMachine,
     /// The end of the member's process is not known.
     #[error("the member is still running")]
     StillRunning,
@@ -124,6 +143,8 @@ pub struct RestartOrder {
 /// The restarts that a node passes on, and those of its own host.
 #[derive(Debug, Default)]
 pub(super) struct Restarts {
+    /// The number of the attempt by which the members of this host were started.
+    of_host: u32,
     /// At an agent: the ranks that were started again.
     own: BTreeMap<Rank, Attempts>,
     /// Orders that have passed here lately, which a child that is adopted may have missed.
@@ -146,19 +167,35 @@ struct Attempts {
 }
 
 impl Restarts {
-    /// The number of the last attempt at a rank; 0 if there was none.
+    /// The number of the attempt by which the members of this host were started: 0, unless they are in the
+    /// places of lost ones.
+    pub(super) fn of_host(&self) -> u32 {
+        self.of_host
+    }
+
+    /// The members of this host are started by the attempt of this number.
+    pub(super) fn set_of_host(&mut self, number: u32) {
+        self.of_host = number;
+    }
+
+    /// The number of the last attempt at a rank.
     pub(super) fn last(&self, rank: Rank) -> u32 {
-        self.own.get(&rank).map_or(0, |attempts| attempts.last)
+        self.own.get(&rank).map_or(self.of_host, |attempts| attempts.last)
+    }
+
+    fn attempts(&mut self, rank: Rank) -> &mut Attempts {
+        let first = Attempts { last: self.of_host, joined: self.of_host, ..Attempts::default() };
+        self.own.entry(rank).or_insert(first)
     }
 
     /// An attempt fails before a process is started for it.
     pub(super) fn fails(&mut self, order: RestartOrder) {
-        self.own.entry(order.rank).or_default().last = order.number;
+        self.attempts(order.rank).last = order.number;
     }
 
     /// A process is started for this attempt.
     pub(super) fn begins(&mut self, order: RestartOrder, link: LinkId, now: Instant) {
-        let attempts = self.own.entry(order.rank).or_default();
+        let attempts = self.attempts(order.rank);
         let joined = attempts.joined;
         *attempts =
             Attempts { last: order.number, due: None, begun: Some(now), starting: Some(link), joined };
@@ -166,7 +203,7 @@ impl Restarts {
 
     /// A rank is to be restarted automatically. Returns whether that begins at once.
     pub(super) fn pauses(&mut self, order: RestartOrder, now: Instant, pause: Duration) -> bool {
-        let attempts = self.own.entry(order.rank).or_default();
+        let attempts = self.attempts(order.rank);
         attempts.last = order.number;
         attempts.due = attempts.begun.map(|begun| begun + pause).filter(|due| *due > now);
         attempts.due.is_none()
@@ -208,10 +245,10 @@ impl Restarts {
     /// process.
     pub(super) fn ends(&mut self, rank: Rank, link: LinkId) -> Result<u32, RestartOrder> {
         if let Some(order) = self.starting(rank, link) {
-            self.own.entry(rank).or_default().starting = None;
+            self.attempts(rank).starting = None;
             return Err(order);
         }
-        Ok(self.own.get(&rank).map_or(0, |attempts| attempts.joined))
+        Ok(self.own.get(&rank).map_or(self.of_host, |attempts| attempts.joined))
     }
 
     /// Keeps an order for children that are adopted, for this time.
@@ -257,6 +294,16 @@ mod tests {
         restarts.begins(order(3), LinkId(4), Instant::ZERO);
         assert_eq!(restarts.joins(RANK, LinkId(4)), Some(order(3)));
         assert_eq!(restarts.ends(RANK, LinkId(4)), Ok(3));
+    }
+
+    #[test]
+    fn members_in_the_places_of_lost_ones_are_numbered_from_there_on() {
+        let mut restarts = Restarts::default();
+        restarts.set_of_host(3);
+        assert_eq!((restarts.last(RANK), restarts.ends(RANK, LinkId(1))), (3, Ok(3)));
+        restarts.begins(order(4), LinkId(2), Instant::ZERO);
+        assert_eq!(restarts.ends(RANK, LinkId(2)), Err(order(4)));
+        assert_eq!((restarts.last(RANK), restarts.ends(RANK, LinkId(1))), (4, Ok(3)));
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub enum OnLoss {
     /// A member keeps what it has given to a call until all members have completed the call; it
     /// completes scatters, exchanges, rings and scans only when all members have their data.
     ///
-    /// A member that is lost may be started again on its host, if that is led by no member: when
-    /// the front end asks for it, or [automatically](crate::options::LaunchOptions::restarts).
+    /// A member that is lost may be started again, on its host, if that is led by no member, or on another one
+    /// if the host is lost: when the front end asks for it, or [automatically](crate::options::LaunchOptions::restarts).
     ///
     /// Hosts that were launched by a lost one find another parent: they connect to one, or it reaches them
     /// through the back-end, where nothing else comes through or links

@@ -2,10 +2,11 @@
 //! other parents.
 //!
 //! The user asks at random moments for random ranks, also for those that run. New processes cannot
-//! be started, end before they join, hang, or join. What must hold:
+//! be started, end before they join, hang, or join. If the host of a rank is lost, another one returns in its
+//! place, or cannot be launched. What must hold:
 //!
 //! - Each request has one answer.
-//! - Each process of a rank ends at most once, and only a rank that has ended is restarted.
+//! - Each process of a rank ends at most once, and only a rank that has ended, or was lost, is restarted.
 //! - The front end knows which ranks live, once all is quiet.
 //! - No process is left when the session is over.
 
@@ -20,7 +21,7 @@ use libi_core::sim::{MachineId as Id, Sim, StopReason};
 use libi_core::time::Instant;
 use libi_core::topology::Topology;
 use libi_launch::failure::Exit;
-use libi_launch::machine::{Event, LinkId, Notice, Program, RestartError, StartRequest};
+use libi_launch::machine::{Event, LinkId, Notice, Program, RestartError, Spare, StartRequest};
 
 use crate::agents::AgentTrouble;
 use crate::many::begun;
@@ -36,6 +37,8 @@ pub(crate) struct RestartRecord {
     /// The links of new processes, before they carry data, before their groups know, and from then
     /// on.
     links: BTreeMap<(Id, LinkId), (Rank, Progress)>,
+    /// The ranks of each host that was launched, and whether it returns.
+    pub(crate) hosts: BTreeMap<HostIndex, (Ranks, bool)>,
     pub(crate) wrong: Option<String>,
 }
 
@@ -56,6 +59,8 @@ impl Scenario {
         scenario.rules.hello_timeout = Duration::from_secs(3);
         scenario.rules.join_timeout = Duration::from_secs(3);
         scenario.restarts = [0, 0, 0, 1, 3][rng.below(5) as usize];
+        scenario.rules.attempts = 1 + rng.below(3) as u16;
+        scenario.spares = [0, 0, 2, 6][rng.below(4) as usize];
         scenario
     }
 }
@@ -64,7 +69,15 @@ impl Cluster {
     /// What becomes of a process that is started in the place of a lost member; `None` for all
     /// others.
     pub(crate) fn restart_fate(&mut self, from: Id, request: &StartRequest) -> Option<Fate> {
+        if let StartRequest::Host(_, spec, _) = request {
+            let ranks = spec.blocks.iter().flat_map(|block| block.ranks()).collect();
+            self.restarts.hosts.insert(spec.host, (ranks, spec.restarts > 0));
+            return None;
+        }
         let StartRequest::Member(link, rank, program) = request else { return None };
+        if !self.is_restart(from, program) {
+            return None;
+        }
         let number = restarts(program)?;
         let started = self.restarts.started.entry(*rank).or_default();
         if started.last().is_some_and(|last| *last >= number) {
@@ -76,6 +89,11 @@ impl Cluster {
         let fates = [Fate::NotStarted, Fate::NotFound, Fate::Crashes, Fate::Hangs, Fate::ExitsOpen];
         let fate = fates[rng.below(5) as usize];
         Some(if rng.chance(0.3) { fate } else { Fate::Joins { banner: rng.chance(0.2), cut: None } })
+    }
+
+    /// Whether a member is started again on its host. Those of a host that returns come with it.
+    pub(crate) fn is_restart(&self, from: Id, program: &Program) -> bool {
+        restarts(program).is_some() && self.processes[from.0 as usize].told_up
     }
 
     /// A link carries data.
@@ -130,55 +148,72 @@ fn members(sim: &Sim<Cluster>, rank: Rank) -> Vec<Id> {
 /// What the user knows of a session.
 #[derive(Debug, Default)]
 struct Known {
-    /// How often each rank was reported as ended, restarted and not restarted.
-    ended: BTreeMap<Rank, u32>,
+    /// How often each rank was reported as restarted and not restarted.
     restarted: BTreeMap<Rank, u32>,
     refused: BTreeMap<Rank, u32>,
-    lost: BTreeSet<Rank>,
+    /// The ranks that have ended, or were lost with their hosts.
+    gone: Ranks,
+    /// The ranks of hosts that have returned, with the hosts.
+    homes: BTreeMap<Rank, HostIndex>,
+    /// How many lost hosts have returned, or were to.
+    returns: u32,
+    is_done: bool,
 }
 
 impl Known {
     fn lives(&self, rank: Rank) -> bool {
-        let count = |of: &BTreeMap<Rank, u32>| of.get(&rank).copied().unwrap_or(0);
-        count(&self.ended) == count(&self.restarted) && !self.lost.contains(&rank)
+        !self.gone.contains(rank)
+    }
+
+    fn host_of(&self, rank: Rank, scenario: &Scenario) -> HostIndex {
+        self.homes.get(&rank).copied().unwrap_or(HostIndex(rank.0 / scenario.members))
+    }
+
+    fn read(&mut self, notice: &Notice, scenario: &Scenario) -> Result<(), String> {
+        let all = || (0..scenario.hosts * scenario.members).map(Rank);
+        match notice {
+            Notice::Exited(rank, ..) if !self.lives(*rank) => return Err(format!("{rank} ends again")),
+            Notice::Exited(rank, ..) => self.gone.add(*rank),
+            Notice::Restarted(rank) if self.lives(*rank) || self.is_done => {
+                return Err(format!("{rank} is restarted; done: {}", self.is_done));
+            }
+            Notice::Restarted(rank) => {
+                self.gone.remove_all(&[*rank].into_iter().collect());
+                *self.restarted.entry(*rank).or_default() += 1;
+            }
+            Notice::NotRestarted(rank, _) => *self.refused.entry(*rank).or_default() += 1,
+            Notice::Lost(host, _) => {
+                let those: Ranks = all().filter(|rank| self.host_of(*rank, scenario) == *host).collect();
+                self.gone.add_all(&those);
+            }
+            Notice::Returned { lost, host, blocks, .. } => {
+                self.returns += 1;
+                for rank in blocks.iter().flat_map(|block| block.ranks()) {
+                    if self.lives(rank) || self.host_of(rank, scenario) != *lost {
+                        return Err(format!("{rank} returns with {host}, of {lost}"));
+                    }
+                    self.homes.insert(rank, *host);
+                }
+            }
+            Notice::Done => self.is_done = true,
+            _ => {}
+        }
+        let living = all().find(|rank| self.is_done && self.lives(*rank));
+        living.map_or(Ok(()), |rank| Err(format!("all is done, and {rank} lives")))
     }
 }
 
 /// Reads the notices in their order.
 fn known(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<Known, String> {
     let mut known = Known::default();
-    let mut is_done = false;
     for (at, notice) in &sim.world.notices {
-        match notice {
-            Notice::Exited(rank, ..) => {
-                if !known.lives(*rank) {
-                    return Err(format!("{rank} ends at {at}, and has ended"));
-                }
-                *known.ended.entry(*rank).or_default() += 1;
-            }
-            Notice::Restarted(rank) => {
-                if known.lives(*rank) || known.lost.contains(rank) || is_done {
-                    return Err(format!("{rank} is restarted at {at}; done: {is_done}"));
-                }
-                *known.restarted.entry(*rank).or_default() += 1;
-            }
-            Notice::NotRestarted(rank, _) => *known.refused.entry(*rank).or_default() += 1,
-            Notice::Lost(HostIndex(host), _) => {
-                known.lost.extend((host * scenario.members..(host + 1) * scenario.members).map(Rank));
-            }
-            Notice::Done => is_done = true,
-            _ => {}
-        }
+        known.read(notice, scenario).map_err(|wrong| format!("at {at}: {wrong}"))?;
     }
-    let living = (0..scenario.hosts * scenario.members).map(Rank).find(|rank| known.lives(*rank));
-    match living {
-        Some(rank) if is_done => Err(format!("all is done, and {rank} lives")),
-        _ => Ok(known),
-    }
+    Ok(known)
 }
 
-/// Plays a scenario; returns how many members were restarted.
-fn play(scenario: &Scenario) -> Result<usize, String> {
+/// Plays a scenario; returns how many members were restarted, and how many lost hosts have returned.
+fn play(scenario: &Scenario) -> Result<[usize; 2], String> {
     let mut rng = Rng::new(scenario.seed).fork(62);
     let mut sim = begun(scenario);
     let steps = 400_000 + 40_000 * u64::from(scenario.hosts);
@@ -192,6 +227,9 @@ fn play(scenario: &Scenario) -> Result<usize, String> {
     let size = u64::from(scenario.hosts * scenario.members);
     let mut asked: BTreeMap<Rank, u32> = BTreeMap::new();
     now += Duration::from_secs(5);
+    // Hosts that return may not come up.
+    sim.world.scenario.bad = if rng.chance(0.4) { rng.unit() * 0.5 } else { 0.0 };
+    let hosts_die = rng.chance(0.4);
     for _ in 0..10 + rng.below(60) {
         let most = if rng.chance(0.7) { 200 } else { 5_000 };
         now += Duration::from_millis(rng.below(most));
@@ -207,8 +245,9 @@ fn play(scenario: &Scenario) -> Result<usize, String> {
                     sim.world.end(*id, exit, &mut sim.agenda);
                 }
             }
-            8 if rng.chance(0.5) => {
-                let host = rng.below(u64::from(scenario.hosts)) as u32;
+            8 if rng.chance(if hosts_die { 1.0 } else { 0.3 }) => {
+                let hosts = sim.agenda.machine(FRONT).unwrap().host_states().count();
+                let host = rng.below(hosts as u64) as u32;
                 let place = Some(MemberRole::Leader(HostIndex(host)));
                 let leader = sim.world.alive().find(|(_, process)| process.place == place);
                 if let Some((id, _)) = leader {
@@ -225,7 +264,10 @@ fn play(scenario: &Scenario) -> Result<usize, String> {
                 };
                 for _ in 0..1 + rng.below(2) {
                     *asked.entry(rank).or_default() += 1;
-                    sim.agenda.tell(now, FRONT, Event::Restart(rank).into());
+                    let place = || Spare { name: "elsewhere".to_owned(), user: None, port: None };
+                    let is_here = rng.chance(0.7);
+                    let event = if is_here { Event::Restart(rank) } else { Event::RestartOn(rank, place()) };
+                    sim.agenda.tell(now, FRONT, event.into());
                 }
             }
         }
@@ -265,7 +307,8 @@ fn play(scenario: &Scenario) -> Result<usize, String> {
     }
     let known = known(scenario, &sim)?;
     all_are_answered(scenario, &known, &asked)?;
-    Ok(known.restarted.values().sum::<u32>() as usize)
+    let hosts: BTreeSet<HostIndex> = known.homes.into_values().collect();
+    Ok([known.restarted.values().sum::<u32>() as usize, hosts.len()])
 }
 
 /// Each rank that lives, as far as the user knows, is one process, and no other is there.
@@ -285,7 +328,8 @@ fn all_are_answered(scenario: &Scenario, known: &Known, asked: &BTreeMap<Rank, u
     for rank in (0..scenario.hosts * scenario.members).map(Rank) {
         let count = |of: &BTreeMap<Rank, u32>| of.get(&rank).copied().unwrap_or(0);
         let (asked, answered) = (count(asked), count(&known.restarted) + count(&known.refused));
-        let most = asked + scenario.restarts;
+        // Members that were lost with another one return with it.
+        let most = asked + scenario.restarts + known.returns + 1;
         if !(asked..=most).contains(&answered) {
             return Err(format!("{asked} requests for {rank} have {answered} answers"));
         }
@@ -295,13 +339,15 @@ fn all_are_answered(scenario: &Scenario, known: &Known, asked: &BTreeMap<Rank, u
 
 #[test]
 fn each_restart_has_one_answer_and_each_process_one_end() {
-    let restarted = std::cell::Cell::new(0);
+    let counts = std::cell::Cell::new([0; 2]);
     check_all(seeds().map(Scenario::with_restarts), |scenario| {
-        restarted.set(restarted.get() + play(scenario)?);
+        let ([members, hosts], [more, returned]) = (counts.get(), play(scenario)?);
+        counts.set([members + more, hosts + returned]);
         Ok(())
     });
-    println!("{} members were restarted", restarted.get());
-    assert!(restarted.get() > 0);
+    let [members, hosts] = counts.get();
+    println!("{members} members were restarted, and {hosts} lost hosts have returned");
+    assert!(members > 0 && hosts > 0);
 }
 
 /// A session of one host with two members: one of them is killed and restarted so often.

@@ -124,6 +124,7 @@ impl Pair {
             blocks: vec![Block { first: Rank(0), count: 1, distribution: 0 }],
             below: 0,
             faults: 0,
+            restarts: 0,
         };
         let executable = OsBytes::try_from("nothing").unwrap();
         let program = Program { executable, args: Vec::new(), env: Vec::new(), cwd: None };

@@ -131,6 +131,7 @@ impl KeptSessions {
             Input::Spawn(request) => ToKeeper::Spawn(request),
             Input::SignalCommand(command, hosts, signal) => ToKeeper::SignalCommand(command, hosts, signal),
             Input::Restart(rank) => ToKeeper::Restart(rank),
+            Input::RestartOn(rank, place) => ToKeeper::RestartOn(rank, place),
             Input::Input(bytes) => ToKeeper::Input(bytes),
             Input::Grow(request) => {
                 let state = &shared.lock().state;

@@ -10,7 +10,7 @@ use libi_core::loss::Loss;
 use libi_core::ranks::Ranks;
 use libi_launch::backend::Backend;
 use libi_launch::machine::{
-    CommandId, CommandRequest, Ending, GrowthError, GrowthRequest, Program, RestartError,
+    CommandId, CommandRequest, Ending, GrowthError, GrowthRequest, Program, RestartError, Spare,
 };
 use libi_launch::options::{CarriedOptions, OnLoss};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use crate::front::session::{Part, Snapshot};
 use crate::front::{BackendReason, Event, Growth};
 
 /// Both ends are of the same build, or do not understand each other.
-pub(super) const VERSION: &str = concat!("libi ", env!("CARGO_PKG_VERSION"), ", keeper protocol 1");
+pub(super) const VERSION: &str = concat!("libi ", env!("CARGO_PKG_VERSION"), ", keeper protocol 2");
 
 /// What a keeper answers at its start, behind text of login shells: the text of the ticket file follows, or
 /// why it does not serve.
@@ -66,6 +66,7 @@ pub(in crate::front) enum ToKeeper {
     Spawn(Box<CommandRequest>),
     SignalCommand(CommandId, Option<Vec<HostIndex>>, i32),
     Restart(Rank),
+    RestartOn(Rank, Spare),
     /// With the new hosts.
     Grow(Box<GrowthRequest>, Box<Layout>),
     Input(Vec<u8>),

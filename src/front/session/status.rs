@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use libi_core::dist::layout::Layout;
+use libi_core::dist::layout::{Block, Layout};
+use libi_core::hosts::HostRef;
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_job::session::Note;
 use libi_launch::failure::{Cause, Exit, Failure};
-use libi_launch::machine::{Node, RestartError, WINDOW};
+use libi_launch::machine::{Node, RestartError, Spare, WINDOW};
 use libi_launch::options::{LaunchOptions, OnLoss, StandardInput};
 
 use super::growth::GrowthStatus;
@@ -58,6 +59,8 @@ pub(in crate::front) struct SessionStatus {
     pub(super) detached: Ranks,
     /// The restarts that callers wait for, and their answers.
     pub(in crate::front) restarts: BTreeMap<Rank, Option<Result<(), RestartError>>>,
+    /// Why the last host that was to come back has not, if so.
+    return_failure: Option<String>,
     pub(in crate::front) growth: GrowthStatus,
     /// Hosts that were lost after the session was up, with the cause in words.
     pub(super) lost_hosts: BTreeMap<HostIndex, String>,
@@ -106,6 +109,7 @@ impl SessionStatus {
             ended: Ranks::new(),
             detached: Ranks::new(),
             restarts: BTreeMap::new(),
+            return_failure: None,
             growth: GrowthStatus::new(options),
             lost_hosts: BTreeMap::new(),
             leader_exits: BTreeMap::new(),
@@ -210,6 +214,29 @@ impl SessionStatus {
         Event::Restarted { session: self.session(), rank, host_name: self.host_name_of(rank) }
     }
 
+    /// Notes that a new host has the members of a lost one, in these blocks; none if it has not come up.
+    pub(in crate::front) fn returned(
+        &mut self,
+        host: HostIndex,
+        place: &Spare,
+        blocks: &[Block],
+        node: &Node,
+        now: Instant,
+    ) {
+        let named = HostRef { user: place.user.as_deref(), port: place.port, ..HostRef::new(&place.name) };
+        // The launch half has no more hosts than a list.
+        let _ = self.layout.move_to(named, blocks);
+        let began = self.began.unwrap_or(now);
+        if let Some(report) = &mut self.report {
+            let report = Arc::make_mut(report);
+            report.grow(&self.layout, node, host, now.since(began));
+            let failed = report.failures_of(host.0..host.0 + 1).pop();
+            self.return_failure = failed.map(|(name, why)| format!("{name}: {why}"));
+        }
+        self.progress = node.progress();
+        self.note_hosts(node);
+    }
+
     /// Another member is the master.
     pub(in crate::front) fn has_master(&mut self, rank: Rank) -> Event {
         self.master = rank;
@@ -218,6 +245,11 @@ impl SessionStatus {
 
     /// Notes that a member was not restarted.
     pub(in crate::front) fn not_restarted(&mut self, rank: Rank, why: RestartError) -> Event {
+        // The report has it in more words.
+        let why = match (why, &self.return_failure) {
+            (RestartError::NoHost(_), Some(failure)) => RestartError::NoHost(failure.clone()),
+            (why, _) => why,
+        };
         // The attempt that is under way has an answer of its own, for which callers wait.
         if why != RestartError::UnderWay {
             self.restart_answered(rank, Err(why.clone()));

@@ -243,6 +243,8 @@ void restarts(const std::string &self) {
     libi::session session = front.launch(comes, local().on_loss(LIBI_ON_LOSS_CONTINUE).restarts(0));
     int well = 0, restarted = 0, refused = 0;
     session.request_restart(99);
+    session.request_restart_on(99, "c");
+    CHECK(thrown([&] { session.restart_on(1, "c", soon); }).code() == LIBI_ERR_NOT_RESTARTED);
     while (libi::event event = front.next_event(soon)) {
         if (event.kind() == LIBI_EVENT_OUTPUT && event.stream() == 2) std::cerr << event.output().str();
         restarted += event.kind() == LIBI_EVENT_RESTARTED && event.rank() == 1;
@@ -253,7 +255,7 @@ void restarts(const std::string &self) {
         }
         if (event.kind() == LIBI_EVENT_DONE) break;
     }
-    CHECK(well == 4 && restarted == 1 && refused == 1);
+    CHECK(well == 4 && restarted == 1 && refused == 2);
 }
 
 /// A session that outlives its front end, which this program keeps.

@@ -37,12 +37,12 @@ static void lose(libi_front *front, uint32_t rank)
   await(front, LIBI_EVENT_EXITED, rank, "killed by signal 9");
 }
 
-/* Ends a session, and forgets what it has printed. */
-static void end(libi_front *front, libi_session *session)
+/* Ends a session, and forgets what it has printed, and may print while it ends. */
+static libi_front *end(libi_front *front, libi_session *session, libi_progress progress)
 {
-  libi_event *event;
   libi_session_free(session);
-  while (libi_front_next_event(front, &event, 0) == LIBI_OK) libi_event_free(event);
+  libi_front_free(front);
+  return new_front(progress);
 }
 
 void restarts(libi_progress progress)
@@ -60,7 +60,7 @@ void restarts(libi_progress progress)
   GIVES(LIBI_ERR_NOT_RESTARTED, libi_session_restart(session, 3, SOON));
   SAYS("still running", libi_last_error());
   await(front, LIBI_EVENT_NOT_RESTARTED, 3, "rank 3 on a2 was not restarted: the member is still running");
-  end(front, session);
+  front = end(front, session, progress);
 
   /* By itself, as often as the options say; then by a call that waits, and by a request. */
   session = launch(front, "a[1-2]:2", runs, how);
@@ -78,6 +78,16 @@ void restarts(libi_progress progress)
   await(front, LIBI_EVENT_NOT_RESTARTED, 4, "no such rank");
   GIVES(LIBI_ERR_NULL, libi_session_restart(NULL, 3, SOON));
   GIVES(LIBI_ERR_NULL, libi_session_request_restart(NULL, 3));
+  GIVES(LIBI_ERR_NULL, libi_session_restart_on(NULL, 3, "b1", SOON));
+  GIVES(LIBI_ERR_NULL, libi_session_restart_on(session, 3, NULL, SOON));
+  GIVES(LIBI_ERR_ARGUMENT, libi_session_restart_on(session, 3, "b[1-", SOON));
+  GIVES(LIBI_ERR_NOT_RESTARTED, libi_session_restart_on(session, 3, "b1", SOON));
+  SAYS("the host of the member is up", libi_last_error());
+  GIVES(LIBI_ERR_NULL, libi_session_request_restart_on(NULL, 3, "b1"));
+  GIVES(LIBI_ERR_NULL, libi_session_request_restart_on(session, 3, NULL));
+  GIVES(LIBI_ERR_NOT_RESTARTED, libi_session_request_restart_on(session, 3, "b[1-2]"));
+  DONE(libi_session_request_restart_on(session, 3, "b1"));
+  await(front, LIBI_EVENT_NOT_RESTARTED, 3, "the host of the member is up");
   GIVES(LIBI_ERR_NULL, libi_options_set_restarts(NULL, 3));
   SAME("the member was not restarted", libi_result_text(LIBI_ERR_NOT_RESTARTED));
   GIVES(LIBI_ERR_ARGUMENT, libi_session_set_on_loss(session, LIBI_ON_LOSS_FAIL));
@@ -86,7 +96,7 @@ void restarts(libi_progress progress)
   GIVES(LIBI_ERR_NULL, libi_session_set_on_loss(NULL, LIBI_ON_LOSS_END));
   DONE(libi_session_set_on_loss(session, LIBI_ON_LOSS_END));
   DONE(libi_session_set_on_loss(session, LIBI_ON_LOSS_CONTINUE));
-  end(front, session);
+  front = end(front, session, progress);
   libi_options_free(how);
 
   /* The master is lost, and the next rank is one. */
@@ -100,7 +110,7 @@ void restarts(libi_progress progress)
   await(front, LIBI_EVENT_MASTER_REPLACED, 1, "rank 1 on a1 is the master now");
   CHECK(libi_session_master(session) == 1);
   DONE(libi_session_send(session, "x", 1, SOON));
-  end(front, session);
+  front = end(front, session, progress);
   libi_options_free(how);
 
   /* Calls of other sessions do not go on without lost members. */
@@ -108,6 +118,6 @@ void restarts(libi_progress progress)
   lose(front, 1);
   GIVES(LIBI_ERR_NOT_RESTARTED, libi_session_restart(session, 1, SOON));
   SAYS("OnLoss::Continue", libi_last_error());
-  end(front, session);
+  front = end(front, session, progress);
   libi_front_free(front);
 }

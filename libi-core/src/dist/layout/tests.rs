@@ -117,6 +117,28 @@ fn a_layout_that_has_grown_by_its_own_hosts_is_sent_unchanged() {
 }
 
 #[test]
+fn members_that_move_are_on_their_new_host_alone() {
+    let [mut layout] = lay_out(&[distribution(2, "a:4,b:2,c")]).unwrap().try_into().unwrap();
+    layout.move_to(HostRef::new("d"), &[block(1, 2, 0), block(4, 2, 0)]).unwrap();
+    let hosts =
+        |layout: &Layout| (0..7).map(|rank| layout.host_of(Rank(rank)).unwrap().0).collect::<Vec<_>>();
+    assert_eq!(hosts(&layout), [0, 3, 3, 0, 3, 3, 2]);
+    assert_eq!(layout.blocks(HostIndex(0)), [block(0, 1, 0), block(3, 1, 0)]);
+    assert_eq!((layout.blocks(HostIndex(1)), layout.leader(HostIndex(1))), (&[][..], None));
+    assert_eq!(layout.blocks(HostIndex(3)), [block(1, 2, 0), block(4, 2, 0)]);
+    assert_eq!((layout.size(), layout.hosts().len()), (7, 4));
+    let back: Layout = postcard::from_bytes(&postcard::to_allocvec(&layout).unwrap()).unwrap();
+    assert_eq!(back, layout);
+    // Again, to a host that has none then.
+    layout.move_to(HostRef::new("a"), &[]).unwrap();
+    layout.move_to(HostRef::new("e"), &[block(1, 1, 0), block(6, 1, 0), block(7, 1, 0)]).unwrap();
+    assert_eq!(hosts(&layout), [0, 5, 3, 0, 3, 3, 5]);
+    assert_eq!(layout.blocks(HostIndex(4)), []);
+    let back: Layout = postcard::from_bytes(&postcard::to_allocvec(&layout).unwrap()).unwrap();
+    assert_eq!(back, layout);
+}
+
+#[test]
 fn what_is_no_layout_is_refused() {
     let hosts = HostList::parse("a,b").unwrap();
     let parse = |blocks: Vec<Vec<Block>>| {

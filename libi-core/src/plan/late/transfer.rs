@@ -42,7 +42,7 @@ impl Queue {
     /// # Errors
     /// This host is not a child that is up.
     pub fn give_waiting_to(&mut self, child: HostIndex) -> Result<Share, QueueError> {
-        if !matches!(self.states.get(&child), Some(HostState::Up(_))) {
+        if !self.is_up(child) {
             return Err(QueueError::NotUp(child));
         }
         let all = self.release_reserved();

@@ -82,11 +82,6 @@ impl FrontEndState {
         self.growing.is_some()
     }
 
-    /// The new hosts.
-    pub(in crate::machine) fn new_hosts(&self) -> impl Iterator<Item = HostIndex> + use<> {
-        self.growing.as_ref().map(Growing::hosts).into_iter().flatten()
-    }
-
     /// How far the session has come for a host.
     pub(super) fn stage_of(&self, host: HostIndex, stage: SessionStage) -> SessionStage {
         let is_new = self.growing.as_ref().is_some_and(|growing| growing.grown.first_host <= host);

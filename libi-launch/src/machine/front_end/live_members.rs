@@ -63,6 +63,11 @@ impl LiveMembers {
         self.ended.get(rank.0 as usize) == Some(&true)
     }
 
+    /// Whether a member was lost with its host.
+    pub(super) fn is_lost(&self, rank: Rank) -> bool {
+        self.gone.get(rank.0 as usize) == Some(&true) && !self.has_ended(rank) && !self.has_detached(rank)
+    }
+
     /// Whether a member has detached.
     pub(super) fn has_detached(&self, rank: Rank) -> bool {
         self.detached.get(rank.0 as usize) == Some(&true)

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::ranks::Ranks;
 
 use super::FrontEndState;
 use crate::machine::host_table::HostState;
+use crate::machine::message::{HostSpec, Spare};
 use crate::machine::restarts::{RestartError, RestartOrder};
+use crate::machine::returns::Wanted;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -24,6 +27,8 @@ struct Known {
     /// The number of the last attempt that was answered.
     answered: u32,
     under_way: Option<u32>,
+    /// Whether that is on a new host.
+    returns: bool,
 }
 
 impl RestartRequests {
@@ -36,6 +41,22 @@ impl RestartRequests {
         let number = known.answered.saturating_add(1);
         known.under_way = Some(number);
         Ok(RestartOrder { rank, number })
+    }
+
+    /// The number of the next attempt at these ranks together.
+    fn next_number(&self, ranks: &Ranks) -> u32 {
+        let answered = |rank| self.known.get(&rank).map_or(0, |known| known.answered.max(known.process));
+        ranks.iter().map(answered).max().unwrap_or(0).saturating_add(1)
+    }
+
+    /// These ranks, none of which is under way, come back on a new host. Returns the number of the attempt.
+    fn return_all(&mut self, ranks: &Ranks) -> u32 {
+        let number = self.next_number(ranks);
+        for rank in ranks.iter() {
+            let known = self.known.entry(rank).or_default();
+            (known.under_way, known.returns) = (Some(number), true);
+        }
+        number
     }
 
     /// Whether an attempt at this rank is under way.
@@ -57,7 +78,7 @@ impl RestartRequests {
         let is_new = number > known.answered;
         if is_new {
             known.answered = number;
-            known.under_way.take_if(|open| *open <= number);
+            known.returns &= known.under_way.take_if(|open| *open <= number).is_none();
         }
         is_new
     }
@@ -81,21 +102,22 @@ impl RestartRequests {
         self.known.values().any(|known| known.under_way.is_some())
     }
 
-    /// A host with these ranks is lost: its attempts are answered. Returns their ranks.
+    /// A host with these ranks is lost: its attempts are answered, but for those on a new host. Returns their
+    /// ranks.
     pub(super) fn lose(&mut self, blocks: &[Block]) -> Vec<Rank> {
-        self.give_up(|rank| blocks.iter().any(|block| block.contains(rank)))
+        self.give_up(|rank, known| !known.returns && blocks.iter().any(|block| block.contains(rank)))
     }
 
     /// The session ends: all attempts are answered. Returns their ranks.
     pub(super) fn end(&mut self) -> Vec<Rank> {
-        self.give_up(|_| true)
+        self.give_up(|_, _| true)
     }
 
-    fn give_up(&mut self, which: impl Fn(Rank) -> bool) -> Vec<Rank> {
+    fn give_up(&mut self, which: impl Fn(Rank, &Known) -> bool) -> Vec<Rank> {
         let mut given_up = Vec::new();
-        for (rank, known) in self.known.iter_mut().filter(|(rank, _)| which(**rank)) {
+        for (rank, known) in self.known.iter_mut().filter(|(rank, known)| which(**rank, known)) {
             if let Some(number) = known.under_way.take() {
-                known.answered = number;
+                (known.answered, known.returns) = (number, false);
                 given_up.push(*rank);
             }
         }
@@ -113,7 +135,7 @@ impl FrontEndState {
         if self.members.was_done() {
             return Err(RestartError::Ending);
         } else if !matches!(self.host(host), Some(HostState::Joined)) {
-            return Err(RestartError::HostLost);
+            return Err(RestartError::NotUp);
         } else if self.engines.is_in_program(host) {
             return Err(RestartError::NoAgent);
         } else if self.members.has_detached(rank) {
@@ -124,6 +146,73 @@ impl FrontEndState {
             true => self.restarts.request(rank),
             false => Err(RestartError::StillRunning),
         }
+    }
+
+    /// The user asks for a restart of a rank on this host, which is lost: it is to return, on this machine.
+    pub(in crate::machine) fn order_return(
+        &mut self,
+        rank: Rank,
+        place: Option<Spare>,
+        lost: &HostSpec,
+    ) -> Result<(), RestartError> {
+        if self.members.was_done() {
+            return Err(RestartError::Ending);
+        } else if self.members.has_detached(rank) {
+            return Err(RestartError::Detached);
+        } else if self.restarts.is_under_way(rank) {
+            return Err(RestartError::UnderWay);
+        }
+        let is_there = |other| self.returns.home(other).is_none_or(|home| home == lost.host);
+        // The end of a first member may have been that of its host.
+        let leader = lost.blocks.first().map(|block| block.first);
+        let leader = leader.filter(|_| self.engines.is_in_program(lost.host));
+        let is_lost = |other| self.members.is_lost(other) || leader == Some(other);
+        let comes = |other| {
+            other == rank
+                || is_there(other)
+                    && is_lost(other)
+                    && !self.members.has_detached(other)
+                    && !self.restarts.is_under_way(other)
+        };
+        let blocks: Vec<Block> = lost.blocks.iter().flat_map(|block| block.parts(comes)).collect();
+        let number = self.restarts.return_all(&blocks.iter().flat_map(|block| block.ranks()).collect());
+        let place = place.or_else(|| self.spares.next()).unwrap_or_else(|| Spare {
+            name: lost.name.clone(),
+            user: lost.user.clone(),
+            port: lost.port,
+        });
+        self.returns.want(Wanted { lost: lost.host, place, blocks, number });
+        Ok(())
+    }
+
+    /// A host is lost: its members come back on a spare, if one is left and none of them has been started again
+    /// so often.
+    pub(in crate::machine) fn return_by_itself(&mut self, lost: &HostSpec, most: u32) {
+        let ranks: Ranks = lost.blocks.iter().flat_map(|block| block.ranks()).collect();
+        let first =
+            ranks.iter().find(|rank| self.members.is_lost(*rank) && !self.restarts.is_under_way(*rank));
+        if self.spares.are_left()
+            && self.restarts.next_number(&ranks) <= most
+            && let Some(rank) = first
+        {
+            let ordered = self.order_return(rank, None, lost);
+            debug_assert_eq!(ordered, Ok(()), "{rank} is lost");
+        }
+    }
+
+    /// A new host is in the session, with members of a lost one.
+    pub(in crate::machine) fn are_back(&mut self, host: HostIndex, wanted: &Wanted) {
+        let ranks = wanted.ranks();
+        for rank in ranks.iter() {
+            self.restarts.is_up(RestartOrder { rank, number: wanted.number });
+        }
+        self.returns.are_back(host, &ranks);
+    }
+
+    /// A new host has not come up: returns the members of the lost one that are not restarted.
+    pub(in crate::machine) fn do_not_return(&mut self, wanted: &Wanted) -> Vec<Rank> {
+        let order = |rank| RestartOrder { rank, number: wanted.number };
+        wanted.ranks().iter().filter(|rank| self.restarts.answers(order(*rank))).collect()
     }
 
     /// A host with these members is lost: they are not restarted. Returns those that were to be.

@@ -41,6 +41,16 @@ impl Spares {
         Some(spare)
     }
 
+    /// Whether there is one that has replaced no host.
+    pub(super) fn are_left(&self) -> bool {
+        !self.left.is_empty()
+    }
+
+    /// The next spare, for a host that was lost after the launch.
+    pub(super) fn next(&mut self) -> Option<Spare> {
+        self.left.pop_front()
+    }
+
     /// The hosts that spares have replaced, in order.
     pub(super) fn replaced(&self) -> &[Replacement] {
         &self.replaced

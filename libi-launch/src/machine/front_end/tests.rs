@@ -47,6 +47,7 @@ impl Launch {
             blocks: vec![Block { first: Rank(2 * host), count: 2, distribution: 0 }],
             below: 0,
             faults: 0,
+            restarts: 0,
         };
         let hosts: Vec<_> = (0..3).map(host).collect();
         let plan = LaunchPlan { hosts: hosts.clone(), programs: Vec::new(), size: 6, secret: None, options };

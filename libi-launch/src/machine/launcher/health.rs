@@ -120,6 +120,13 @@ impl LaunchHealth {
         Self { state: HealthState::Healthy, ..Self::undecided() }
     }
 
+    /// Other hosts are launched than before: a leader is judged by these.
+    pub(super) fn judge_anew(&mut self) {
+        if !matches!(self.state, HealthState::Healthy) {
+            self.state = HealthState::Undecided(Box::default());
+        }
+    }
+
     pub(super) fn is_unusable(&self) -> bool {
         matches!(self.state, HealthState::Unusable { .. })
     }

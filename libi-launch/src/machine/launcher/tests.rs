@@ -27,6 +27,7 @@ fn spec(host: u32) -> HostSpec {
         blocks: vec![Block { first: Rank(host), count: 1, distribution: 0 }],
         below: 0,
         faults: 0,
+        restarts: 0,
     }
 }
 

@@ -30,6 +30,7 @@ impl Node {
             self.relay_output(now, out);
             self.send_reports(now, out);
         }
+        self.begin_returns(now, out);
         self.launcher.clear_wake();
         if self.is_launching() {
             self.evaluate_launch_health(now, out);

@@ -64,6 +64,11 @@ impl Commands {
         of_link.for_each(|(_, ranks)| ranks.add_all(new));
     }
 
+    /// These members are behind another link now.
+    pub(super) fn leave_branches(&mut self, ranks: &Ranks) {
+        self.below.iter_mut().for_each(|(_, below)| below.remove_all(ranks));
+    }
+
     /// A branch is new.
     pub(super) fn add_branch(&mut self, link: LinkId, ranks: Ranks) {
         self.below.push((link, ranks));

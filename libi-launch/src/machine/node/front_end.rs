@@ -111,6 +111,11 @@ impl Node {
             let Role::FrontEnd(front) = &mut self.role else { return };
             let blocks = |host| self.launcher.spec(host).map_or(&[][..], |spec| &spec.blocks);
             let notices = front.record(report, instead, blocks, self.stage, now);
+            for notice in &notices {
+                if let Notice::Lost(host, _) = notice {
+                    self.return_by_itself(*host);
+                }
+            }
             out.extend(notices.into_iter().map(Effect::Notify));
             self.note_lost_host(report, out);
             self.give_up_restarts_of_lost(report, out);

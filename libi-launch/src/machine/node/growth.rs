@@ -13,7 +13,7 @@ use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, Phase};
 use crate::machine::direct_links::CarriedSecret;
 use crate::machine::front_end::FrontEndState;
-use crate::machine::growth::{GrowOrder, GrowthError, GrowthRequest};
+use crate::machine::growth::{GrowOrder, Grown, GrowthError, GrowthRequest};
 use crate::machine::membership::RanksBehind;
 use crate::machine::message::{ChildMessage, HostSpec, Membership, ParentMessage};
 use crate::machine::session_stage::SessionStage;
@@ -56,6 +56,7 @@ impl Node {
 
     fn begin_growth(&mut self, order: &GrowOrder, now: Instant, out: &mut Vec<Effect>) {
         self.growth.begin(order.settled, now);
+        self.launcher.judge_anew();
         (self.size, self.programs) = (order.size, order.programs.clone());
         self.relay.set_members(self.size);
         // The nodes above launch nothing but what they give to none.
@@ -94,8 +95,8 @@ impl Node {
         self.launcher.forget_new(&children, self.growth.settled(), |host| routes.has(host));
     }
 
-    /// Whether a report is about an attempt at a new host that another one has replaced: hosts that were given
-    /// up with a lost node may go on for a while.
+    /// Whether a report is about an attempt at a host that another one has replaced: new hosts that were given
+    /// up with a lost node may go on for a while, also when those in their places are in the session.
     pub(super) fn is_out_of_date(&self, report: &ChildMessage) -> bool {
         let (ChildMessage::Joined(host, attempt, _)
         | ChildMessage::Failed(host, attempt, _)
@@ -103,7 +104,7 @@ impl Node {
         else {
             return false;
         };
-        self.is_new(*host) && self.launcher.spec(*host).is_some_and(|spec| *attempt < spec.attempt)
+        self.stage.is_up() && self.launcher.spec(*host).is_some_and(|spec| *attempt < spec.attempt)
     }
 
     fn end_new_hosts(&mut self, which: impl Fn(&Child) -> bool, now: Instant, out: &mut Vec<Effect>) {
@@ -142,6 +143,11 @@ impl Node {
         self.abandon_queue(&Cause::Cancelled, now);
         self.end_new_hosts(|child| child.phase() < Phase::Joined, now, out);
         let expected = self.new_branches(below);
+        // Those that have returned were elsewhere before.
+        for (_, ranks) in &expected {
+            self.commands.leave_branches(ranks);
+            self.orphans.leave_branches(ranks);
+        }
         let unexpected = |link| expected.iter().all(|(other, _)| *other != link);
         let growth = &self.growth;
         let is_new =
@@ -149,10 +155,14 @@ impl Node {
         for link in self.children.links(is_new).into_iter().filter(|link| unexpected(*link)) {
             self.force_end(link, Cause::Cancelled, now, out);
         }
+        // Where hosts have come in the places of lost ones, there are no more members than before.
+        let grows = self.growth.settled_size().0 != self.size || self.growth.absent != *absent;
         self.growth.settle((self.size, hosts), absent);
         self.attachment.may_get_dependents();
         self.direct.forget_secret();
-        out.push(Effect::Grows { size: self.size, absent: absent.clone() });
+        if grows {
+            out.push(Effect::Grows { size: self.size, absent: absent.clone() });
+        }
         let known: Vec<LinkId> = self.children.up().map(|(link, _)| link).collect();
         for link in known {
             let ranks = expected.iter().find(|(of, _)| *of == link).map(|(_, ranks)| ranks.clone());
@@ -226,19 +236,24 @@ impl Node {
 impl Node {
     /// The user has further hosts join.
     pub(super) fn grow(&mut self, request: GrowthRequest, now: Instant, out: &mut Vec<Effect>) {
-        if self.is_front()
-            && let Err(why) = self.order_growth(request, now, out)
-        {
+        let Role::FrontEnd(front) = &mut self.role else { return };
+        let (is_up, returning) = (self.stage.is_up(), front.returns.are_under_way());
+        let ordered = match is_up && returning {
+            true => front.returns.hold(Box::new(request)).map_or(Ok(()), |_| Err(GrowthError::UnderWay)),
+            false => self.order_growth(request, now, out).map(drop),
+        };
+        if let Err(why) = ordered {
             out.push(Effect::Notify(Notice::NotGrown(why)));
         }
     }
 
-    fn order_growth(
+    /// Begins a growth: by the members that are asked for, or by hosts with places of lost ones.
+    pub(super) fn order_growth(
         &mut self,
         request: GrowthRequest,
         now: Instant,
         out: &mut Vec<Effect>,
-    ) -> Result<(), GrowthError> {
+    ) -> Result<Grown, GrowthError> {
         if self.stage.is_before_up() {
             return Err(GrowthError::NotUp);
         } else if self.stage.has_begun_to_end() {
@@ -260,7 +275,7 @@ impl Node {
         ) {
             return Err(GrowthError::TooLarge);
         }
-        let Role::FrontEnd(front) = &mut self.role else { return Ok(()) };
+        let Role::FrontEnd(front) = &mut self.role else { return Err(GrowthError::NotUp) };
         let grown = front.begin_growth(&request, size, now)?;
         if self.orphans.is_top() {
             front.launch_too();
@@ -274,7 +289,11 @@ impl Node {
                     count: block.count,
                     distribution: places.get(block.distribution as usize).copied().unwrap_or(u32::MAX),
                 };
-                let blocks = spec.blocks.into_iter().map(block).collect();
+                // The places of lost members are known.
+                let blocks = match spec.restarts {
+                    0 => spec.blocks.into_iter().map(block).collect(),
+                    _ => spec.blocks,
+                };
                 HostSpec { host, attempt: Attempt::default(), blocks, below: 0, faults: 0, ..spec }
             })
             .collect();
@@ -295,7 +314,7 @@ impl Node {
                 None => self.fail_new_hosts(&Cause::Closed, now),
             }
         }
-        Ok(())
+        Ok(grown)
     }
 
     /// The programs of the session with these, each once, and the places of these.
@@ -326,6 +345,10 @@ impl Node {
         let hosts = grown.host_range().end;
         let is_grown = !present.is_empty();
         self.admit_new(&absent, &present, hosts, now, out);
+        let Role::FrontEnd(front) = &self.role else { return };
+        if front.returns.are_under_way() {
+            return self.end_returns(out);
+        }
         out.push(Effect::Notify(match is_grown {
             true => Notice::Grown(grown),
             false => Notice::NotGrown(GrowthError::TooFew(grown)),
@@ -335,9 +358,10 @@ impl Node {
     /// The session ends: it does not grow any more.
     pub(super) fn give_up_growth(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.growth.stop();
-        if let Role::FrontEnd(front) = &mut self.role
-            && front.end_growth(std::iter::empty(), now).is_some()
-        {
+        let Role::FrontEnd(front) = &mut self.role else { return };
+        let was_growing = front.end_growth(std::iter::empty(), now).is_some();
+        let is_asked_for = was_growing && !front.returns.are_under_way();
+        if is_asked_for || front.returns.take_growth().is_some() {
             out.push(Effect::Notify(Notice::NotGrown(GrowthError::Ending)));
         }
     }
@@ -349,20 +373,23 @@ impl Node {
             && (self.growth.is_launching() || self.front_end().is_some_and(FrontEndState::is_growing))
     }
 
-    /// A child of the front end is gone: if it launches the new hosts, these have failed.
+    /// A child of the front end is gone: if it has launched all further hosts, these are lost with it.
     pub(super) fn launcher_of_new_hosts_is_gone(&mut self, link: LinkId, now: Instant) {
         if let Some((_, host)) = self.growth.top.take_if(|(top, _)| *top == link) {
-            self.fail_new_hosts(&Cause::LauncherLost(host), now);
+            self.fail_from(self.growth.first_late(), &Cause::LauncherLost(host), now);
         }
     }
 
     fn fail_new_hosts(&mut self, why: &Cause, now: Instant) {
+        self.fail_from(HostIndex(self.growth.settled()), why, now);
+    }
+
+    /// Gives this verdict to all hosts from this one on that have not failed.
+    fn fail_from(&mut self, first: HostIndex, why: &Cause, now: Instant) {
         let Role::FrontEnd(front) = &self.role else { return };
-        let elapsed = front.growth_took(now);
-        let failure = Failure::without_evidence(Phase::Waiting, why.clone(), elapsed);
-        for host in front.new_hosts() {
-            let attempt = self.launcher.spec(host).map_or(Attempt::default(), |spec| spec.attempt);
-            self.reports.push(ChildMessage::Failed(host, attempt.after_loss(), failure.clone()));
+        let failure = Failure::without_evidence(Phase::Waiting, why.clone(), front.growth_took(now));
+        for spec in self.launcher.specs(first..).filter(|spec| !front.has_given_up(spec.host)) {
+            self.reports.push(ChildMessage::Failed(spec.host, spec.attempt.after_loss(), failure.clone()));
         }
     }
 

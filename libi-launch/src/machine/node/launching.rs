@@ -7,11 +7,13 @@ use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
+use super::programs::restarts_variable;
 use super::{Effect, LinkId, Node, Program, Role, StartRequest};
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Exit, Failure, Phase};
 use crate::machine::child::{Arrival, Child, ChildRole, ChildState};
 use crate::machine::launcher::SilentLaunches;
+use crate::machine::message::HostSpec;
 
 /// The most launches in flight, regardless of the window: each takes a process and its descriptors.
 const MAX_LAUNCHES: usize = 1_000;
@@ -61,7 +63,7 @@ impl Node {
 
     fn start_host(&mut self, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
         let Some(spec) = self.launcher.begin(launch) else { return };
-        let Some(program) = self.leader_program(&spec.blocks) else {
+        let Some(program) = self.leader_program(&spec) else {
             let failure = self.nothing_to_run(now);
             return self.launch_failed(launch, failure, now);
         };
@@ -77,10 +79,11 @@ impl Node {
 
     pub(super) fn start_member(&mut self, rank: Rank, block: Block, now: Instant, out: &mut Vec<Effect>) {
         let block = Block { first: rank, count: 1, ..block };
-        let Some(program) = self.program(&[block]) else {
+        let Some(mut program) = self.program(&[block]) else {
             let failure = self.nothing_to_run(now);
             return self.host_failed(failure, now, out);
         };
+        program.env.extend(restarts_variable(self.restarts.of_host()));
         self.start_local(rank, block, program, now, out);
     }
 
@@ -111,12 +114,14 @@ impl Node {
         self.programs.get(blocks.first()?.distribution as usize).cloned()
     }
 
-    /// What is started to lead a host with these ranks: the agent, or their first program.
-    pub(super) fn leader_program(&self, blocks: &[Block]) -> Option<Program> {
-        match &self.options.agent {
-            Some(agent) => Some(agent.program()),
-            None => self.program(blocks),
+    /// What is started to lead a host: the agent, or the program of its first members.
+    pub(super) fn leader_program(&self, spec: &HostSpec) -> Option<Program> {
+        if let Some(agent) = &self.options.agent {
+            return Some(agent.program());
         }
+        let mut program = self.program(&spec.blocks)?;
+        program.env.extend(restarts_variable(spec.restarts));
+        Some(program)
     }
 
     /// Adds a child that this start brings up.

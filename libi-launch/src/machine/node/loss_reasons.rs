@@ -98,6 +98,7 @@ mod tests {
             blocks: vec![block],
             below: 0,
             faults: 0,
+            restarts: 0,
         };
         node.launcher.accept(vec![spec], node.launcher.estimate(), false);
         let mut child = children::joined(role, vec![block], at(0));

@@ -168,6 +168,7 @@ impl Node {
         let leads = parent.on_config(&config)?.leads();
         let programs = config.blocks.iter().map(|block| block.count).sum();
         (self.options, self.size, self.programs) = (config.options, config.size, config.programs);
+        self.restarts.set_of_host(config.restarts);
         self.launcher.set_parent_takes_back(config.takes_back);
         self.direct.set_secret(config.secret);
         self.direct.set_orphans_secret(config.orphans_secret);

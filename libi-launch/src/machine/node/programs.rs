@@ -30,6 +30,7 @@ use crate::failure::{Cause, Exit, Failure, Phase};
 use crate::machine::child::Child;
 use crate::machine::message::{Ending, ParentMessage};
 use crate::machine::output_piece::{OutputPiece, Stream};
+use crate::machine::restarts::RESTARTS_ENV;
 
 /// The exit status of a program that was found and could not be executed, as shells have it.
 const NOT_EXECUTED: Exit = Exit::Code(126);
@@ -114,19 +115,20 @@ impl Node {
         let ranks: Vec<(Rank, Block)> = self.identity().into_iter().flat_map(Identity::others).collect();
         let local_size = ranks.len();
         for (local_rank, (rank, block)) in ranks.into_iter().enumerate() {
-            if let Some(link) = self.run_program((rank, block), (local_rank, local_size), [], now, out) {
+            let number = self.restarts.of_host();
+            if let Some(link) = self.run_program((rank, block), (local_rank, local_size), number, now, out) {
                 self.children.set_deadline(link, Instant::FAR_FUTURE);
             }
         }
     }
 
-    /// Starts the program of a member of this host, which may join while it runs, with these variables. `None`
-    /// if there is no program.
+    /// Starts the program of a member of this host, which may join while it runs, by the attempt of this
+    /// number. `None` if there is no program.
     pub(super) fn run_program(
         &mut self,
         (rank, block): (Rank, Block),
         (local_rank, local_size): (usize, usize),
-        more: impl IntoIterator<Item = EnvVar>,
+        number: u32,
         now: Instant,
         out: &mut Vec<Effect>,
     ) -> Option<LinkId> {
@@ -135,7 +137,7 @@ impl Node {
         if self.options.has_any_programs() {
             program.env.extend(self.place_variables(rank, local_rank, local_size));
         }
-        program.env.extend(more);
+        program.env.extend(restarts_variable(number));
         let link = self.start_local(rank, block, program, now, out);
         if let Some(child) = self.children.get_mut(link) {
             child.run();
@@ -227,6 +229,11 @@ impl Node {
 }
 
 /// Environment variables of these names and values; what cannot be one is left out.
+/// The variable that tells a program how often it was started before, if it was.
+pub(super) fn restarts_variable(number: u32) -> Option<EnvVar> {
+    variables([(RESTARTS_ENV, number.to_string())]).next().filter(|_| number > 0)
+}
+
 pub(super) fn variables<const N: usize>(list: [(&str, String); N]) -> impl Iterator<Item = EnvVar> + use<N> {
     let variable = |(name, value): (&str, String)| {
         EnvVar::new(OsBytes::try_from(name).ok()?, OsBytes::try_from(value.as_str()).ok()?).ok()

@@ -8,29 +8,35 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
-use super::programs::variables;
 use super::{Effect, Identity, LinkId, Node, Notice, Role};
+use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Exit};
 use crate::machine::child::{Child, ChildState};
 use crate::machine::host_table::HostState;
-use crate::machine::message::{ChildMessage, HostSpec, ParentMessage};
-use crate::machine::restarts::{RESTARTS_ENV, RestartError, RestartOrder};
+use crate::machine::message::{ChildMessage, ParentMessage, Spare};
+use crate::machine::restarts::{RestartError, RestartOrder};
 use crate::options::OnLoss;
 
 /// The front end.
 impl Node {
     /// The user of the front end has a lost member restarted.
-    pub(super) fn restart(&mut self, rank: Rank, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn restart(&mut self, rank: Rank, place: Option<Spare>, now: Instant, out: &mut Vec<Effect>) {
         if !self.is_front() {
             return;
         }
-        match self.order_restart(rank) {
-            Ok(order) => self.pass_restart_on(order, now, out),
+        match self.order_restart(rank, place) {
+            Ok(Some(order)) => self.pass_restart_on(order, now, out),
+            Ok(None) => self.begin_returns(now, out),
             Err(why) => out.push(Effect::Notify(Notice::NotRestarted(rank, why))),
         }
     }
 
-    fn order_restart(&mut self, rank: Rank) -> Result<RestartOrder, RestartError> {
+    /// The order for a living host; `None` if that of the rank is lost, and is to return.
+    fn order_restart(
+        &mut self,
+        rank: Rank,
+        place: Option<Spare>,
+    ) -> Result<Option<RestartOrder>, RestartError> {
         if self.stage.is_before_up() {
             return Err(RestartError::NotUp);
         } else if self.stage.has_begun_to_end() {
@@ -42,11 +48,19 @@ impl Node {
         } else if self.options.has_no_programs() {
             return Err(RestartError::NoPrograms);
         }
-        let has_rank = |spec: &&HostSpec| spec.blocks.iter().any(|block| block.contains(rank));
-        let host = self.launcher.specs(..).find(has_rank).map(|spec| spec.host);
-        match (&mut self.role, host) {
-            (Role::FrontEnd(front), Some(host)) => front.order_restart(rank, host),
-            _ => Err(RestartError::NoSuchRank),
+        let host = self.host_of(rank).and_then(|host| self.launcher.spec(host)).cloned();
+        let (Role::FrontEnd(front), Some(spec)) = (&mut self.role, host) else {
+            return Err(RestartError::NoSuchRank);
+        };
+        let was_never_up = self.growth.absent.contains(rank) || self.growth.is_new(spec.host);
+        match front.host(spec.host) {
+            Some(HostState::Failed(_)) if was_never_up => Err(RestartError::NeverUp),
+            Some(HostState::Failed(_)) if self.options.launch_method().bulk().is_some() => {
+                Err(RestartError::AllAtOnce)
+            }
+            Some(HostState::Failed(_)) => front.order_return(rank, place, &spec).map(|()| None),
+            _ if place.is_some() => Err(RestartError::HostUp),
+            _ => front.order_restart(rank, spec.host).map(Some),
         }
     }
 
@@ -70,7 +84,7 @@ impl Node {
         }
     }
 
-    fn not_restarted(ranks: Vec<Rank>, why: &RestartError, out: &mut Vec<Effect>) {
+    pub(super) fn not_restarted(ranks: Vec<Rank>, why: &RestartError, out: &mut Vec<Effect>) {
         let notice = |rank| Effect::Notify(Notice::NotRestarted(rank, why.clone()));
         out.extend(ranks.into_iter().map(notice));
     }
@@ -134,9 +148,8 @@ impl Node {
         let others: Vec<_> = self.identity().into_iter().flat_map(Identity::others).collect();
         let place = others.iter().enumerate().find(|(_, (rank, _))| *rank == order.rank);
         let Some((local_rank, &member)) = place else { return };
-        let number = variables([(RESTARTS_ENV, order.number.to_string())]);
         // It joins a session that is up, as a program does that joins late.
-        match self.run_program(member, (local_rank, others.len()), number, now, out) {
+        match self.run_program(member, (local_rank, others.len()), order.number, now, out) {
             Some(link) => self.restarts.begins(order, link, now),
             None => {
                 self.restarts.fails(order);
@@ -169,6 +182,10 @@ impl Node {
         out: &mut Vec<Effect>,
     ) {
         let number = match self.restarts.ends(rank, link) {
+            // The first process of another host.
+            Ok(_) if child.is_leader() => {
+                child.host().and_then(|host| self.launcher.spec(host)).map_or(0, |spec| spec.restarts)
+            }
             Ok(number) => number,
             Err(order) => {
                 let why = why_not_joined(child, exit);
@@ -248,6 +265,7 @@ mod tests {
             blocks: vec![Block { first: Rank(0), count: 2, distribution: 0 }],
             below: 0,
             faults: 0,
+            restarts: 0,
         };
         let (executable, args, env) = ("tool".try_into().unwrap(), Vec::new(), Vec::new());
         let program = Program { executable, args, env, cwd: None };

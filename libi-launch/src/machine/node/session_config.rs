@@ -48,6 +48,10 @@ impl Node {
             host,
             name,
             blocks,
+            restarts: match is_leader {
+                true => self.launcher.spec(host).map_or(0, |spec| spec.restarts),
+                false => self.restarts.of_host(),
+            },
             programs: self.programs.clone(),
             input: match self.growth.is_late(host) {
                 true => StandardInput::Empty,

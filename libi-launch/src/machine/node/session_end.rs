@@ -167,7 +167,8 @@ impl Node {
             Event::DirectConnected(reached) => self.direct_connected(reached, now, out),
             // Its processes are done at once.
             Event::Spawn(request) => self.spawn(*request, now, out),
-            Event::Restart(rank) => self.restart(rank, now, out),
+            Event::Restart(rank) => self.restart(rank, None, now, out),
+            Event::RestartOn(rank, place) => self.restart(rank, Some(place), now, out),
             Event::Grow(request) => self.grow(*request, now, out),
             // The driver keeps a connection that has made its claim until it is answered.
             Event::Arrived(_, arrival, _) | Event::FilesWanted(arrival) => out.push(Effect::Refuse(arrival)),

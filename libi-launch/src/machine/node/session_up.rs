@@ -170,6 +170,7 @@ mod tests {
                 blocks: vec![block],
                 below: 0,
                 faults: 0,
+                restarts: 0,
             };
             node.launcher.accept(vec![spec], node.launcher.estimate(), false);
             let joined = ChildMessage::Joined(host, attempt, LaunchTiming::default());

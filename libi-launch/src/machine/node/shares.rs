@@ -63,8 +63,9 @@ impl Node {
             Role::FrontEnd(front) => front.static_tree().is_none() && front.launchers().replaced().is_some(),
             Role::Member(_) => !self.options.is_static() && self.launcher.children_may_launch(),
         };
-        let mut heirs = self.children.leaders().filter(|(_, child)| others_launch && child.takes_hosts());
-        heirs.find_map(|(link, child)| Some((link, child.host()?)))
+        let heirs = self.children.leaders().filter(|(_, child)| others_launch && child.takes_hosts());
+        let mut hosts = heirs.filter_map(|(link, child)| Some((link, child.host()?)));
+        hosts.find(|(_, host)| self.launcher.may_give_to(*host))
     }
 
     /// Gives waiting hosts to a child that is up, if this node has no resources or may make no

@@ -119,7 +119,7 @@ impl Node {
             let spec = child.host().and_then(|host| self.launcher.spec(host));
             let Some(spec) = spec.cloned() else { continue };
             tickets.push((link, *child.ticket()));
-            program = program.or_else(|| self.leader_program(&spec.blocks));
+            program = program.or_else(|| self.leader_program(&spec));
             hosts.push((link, spec));
         }
         self.relays.begin(start, hosts.len(), self.relays_wanted(hosts.len()));

@@ -33,6 +33,11 @@ impl Orphans {
         self.behind.entry(link).or_default().add_all(ranks);
     }
 
+    /// These ranks are behind another child now.
+    pub(in crate::machine) fn leave_branches(&mut self, ranks: &Ranks) {
+        self.behind.values_mut().for_each(|behind| behind.remove_all(ranks));
+    }
+
     pub(in crate::machine) fn behind(&self, link: LinkId) -> Option<&Ranks> {
         self.behind.get(&link)
     }

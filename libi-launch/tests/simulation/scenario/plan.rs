@@ -39,6 +39,7 @@ impl Scenario {
             port: None,
             below: 0,
             faults: 0,
+            restarts: 0,
             blocks: vec![Block { first: Rank(host * self.members), count: self.members, distribution: 0 }],
         };
         let spares: Vec<_> = (0..self.spares).map(|number| format!("spare{number}")).collect();

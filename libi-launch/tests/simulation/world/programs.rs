@@ -13,7 +13,6 @@ use serde::Serialize;
 
 use super::{Cluster, FRONT, Happening, Start};
 use crate::driver::{Driver, Input};
-use crate::restarts::restarts;
 use crate::scenario::{Fate, Turns};
 use libi_test_core::processor::Next;
 
@@ -36,7 +35,7 @@ impl Cluster {
                 (*link, MemberRole::Leader(task.host), task.attempt, task.name.clone())
             }
             StartRequest::Member(link, rank, program)
-                if self.scenario.has_any_programs() && restarts(program).is_none() =>
+                if self.scenario.has_any_programs() && !self.is_restart(from, program) =>
             {
                 return self.start_program(from, start, (*link, *rank), agenda);
             }

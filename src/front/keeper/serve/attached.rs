@@ -91,6 +91,12 @@ impl Attached {
                 });
                 tell(Input::Restart(rank));
             }
+            ToKeeper::RestartOn(rank, place) => {
+                with(&mut |status| {
+                    status.restarts.entry(rank).or_default();
+                });
+                tell(Input::RestartOn(rank, place));
+            }
             ToKeeper::Grow(request, layout) => {
                 let (mut is_asked, mut session) = (false, None);
                 with(&mut |status| {

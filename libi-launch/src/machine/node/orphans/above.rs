@@ -170,8 +170,7 @@ impl Node {
     /// Adopts all that are awaited and have connected.
     pub(in crate::machine::node) fn adopt_orphans(&mut self, now: Instant, out: &mut Vec<Effect>) {
         while let Some((link, instead_of, claim, hosts)) = self.orphans.next_awaited() {
-            let specs = hosts.iter().filter_map(|host| self.launcher.spec(*host));
-            let ranks: Ranks = specs.flat_map(|spec| &spec.blocks).flat_map(|block| block.ranks()).collect();
+            let ranks = self.ranks_there(&hosts);
             let blocks = self.launcher.spec(claim.host).map_or(Vec::new(), |spec| spec.blocks.clone());
             let launch = Launch { host: claim.host, attempt: claim.attempt };
             let role = ChildRole::Leader(launch);
@@ -189,6 +188,23 @@ impl Node {
             self.repeat_restarts(link, &ranks, out);
             out.push(Effect::Adopted { link, instead_of, ranks, place: claim.host.0 });
         }
+    }
+
+    /// The members of these hosts that are in the session, but for those that have returned with another one
+    /// since. A host may have joined where the session did not grow.
+    fn ranks_there(&self, hosts: &BTreeSet<HostIndex>) -> Ranks {
+        let ranks_of =
+            |spec: &HostSpec| -> Ranks { spec.blocks.iter().flat_map(|block| block.ranks()).collect() };
+        let mut all = Ranks::new();
+        for spec in hosts.iter().filter_map(|host| self.launcher.spec(*host)) {
+            let mut ranks = ranks_of(spec);
+            let later =
+                self.launcher.specs(HostIndex(spec.host.0.saturating_add(1)).max(self.growth.first_late())..);
+            later.filter(|later| later.restarts > 0).for_each(|later| ranks.remove_all(&ranks_of(later)));
+            all.add_all(&ranks);
+        }
+        all.remove_all(&self.growth.absent);
+        all
     }
 
     /// Handles what is due of orphans, here and above.
@@ -227,7 +243,7 @@ impl Node {
     fn send_helpers(&mut self, now: Instant, out: &mut Vec<Effect>) {
         for host in self.orphans.send_helpers(now) {
             let Some(spec) = self.launcher.spec(host).cloned() else { continue };
-            if let Some((program, key)) = self.leader_program(&spec.blocks).zip(self.helper_key(host)) {
+            if let Some((program, key)) = self.leader_program(&spec).zip(self.helper_key(host)) {
                 // It reads nothing of the host, and says nothing to it.
                 let program = Program { env: Vec::new(), cwd: None, ..program };
                 out.push(Effect::StartHelper(Box::new((spec, program)), key));
