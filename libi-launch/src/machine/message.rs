@@ -287,7 +287,7 @@ pub struct HostSpec {
     pub below: u32,
     /// How often the host has failed by its own fault, at any launcher.
     pub faults: u16,
-    /// For a host whose members take the [places](super::returns) of lost ones: the number of their attempts.
+    /// For a host whose members take the places of lost ones: the number of their attempts.
     pub restarts: u32,
 }
 
