@@ -130,8 +130,8 @@ impl KeptSessions {
             Input::Signal(signal) => ToKeeper::Signal(signal),
             Input::Spawn(request) => ToKeeper::Spawn(request),
             Input::SignalCommand(command, hosts, signal) => ToKeeper::SignalCommand(command, hosts, signal),
-            Input::Restart(rank) => ToKeeper::Restart(rank),
-            Input::RestartOn(rank, place) => ToKeeper::RestartOn(rank, place),
+            Input::Restart(rank) => ToKeeper::Restart(rank, None),
+            Input::RestartOn(rank, place) => ToKeeper::Restart(rank, Some(place)),
             Input::Input(bytes) => ToKeeper::Input(bytes),
             Input::Grow(request) => {
                 let state = &shared.lock().state;

@@ -65,8 +65,8 @@ pub(in crate::front) enum ToKeeper {
     Signal(i32),
     Spawn(Box<CommandRequest>),
     SignalCommand(CommandId, Option<Vec<HostIndex>>, i32),
-    Restart(Rank),
-    RestartOn(Rank, Spare),
+    /// On this machine, if its host is lost.
+    Restart(Rank, Option<Spare>),
     /// With the new hosts.
     Grow(Box<GrowthRequest>, Box<Layout>),
     Input(Vec<u8>),

@@ -198,7 +198,9 @@ impl Session {
                 deadline: growth.deadline,
             };
             growth.asked = Some(Asked { layout, waits });
-            Ok::<_, Error>((request, growth.deadline.saturating_add(growth.slack)))
+            // Hosts that return may be launched before, for as long.
+            let latest = growth.deadline.saturating_add(growth.slack).saturating_mul(2);
+            Ok::<_, Error>((request, latest))
         })?;
         self.runtime.send(FrontCommand::Tell(self.number, Input::Grow(Box::new(request))));
         Ok(deadline)

@@ -85,17 +85,11 @@ impl Attached {
             ToKeeper::SignalCommand(command, hosts, signal) => {
                 tell(Input::SignalCommand(command, hosts, signal));
             }
-            ToKeeper::Restart(rank) => {
+            ToKeeper::Restart(rank, place) => {
                 with(&mut |status| {
                     status.restarts.entry(rank).or_default();
                 });
-                tell(Input::Restart(rank));
-            }
-            ToKeeper::RestartOn(rank, place) => {
-                with(&mut |status| {
-                    status.restarts.entry(rank).or_default();
-                });
-                tell(Input::RestartOn(rank, place));
+                tell(place.map_or(Input::Restart(rank), |place| Input::RestartOn(rank, place)));
             }
             ToKeeper::Grow(request, layout) => {
                 let (mut is_asked, mut session) = (false, None);
